@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from hidden_labels import LATER, fitted, hide_labels, mean
+from hidden_labels import LATER, AsShipped, fitted, hide_labels, mean
 from hidden_labels_data import DEVELOPMENT, FIFTEEN, LACKING, write_people
 from us2024_data import lay, read_regions
 
@@ -52,16 +52,19 @@ TRIED = (
 )
 
 
-class Tried(Learner):
-    """Learn and score with one of the forms."""
+class Tried(AsShipped):
+    """Learn and score with one of the forms, columns shrunk as shipped."""
 
     form = TRIED[0]
 
-    def errors(self, label: str, shrunk: bool = True) -> list[dict[str, dict[str, Errors]]]:
-        """Give the errors of both halves of a label under the form."""
-        if (label, shrunk) not in self._errors:
-            self._errors[label, shrunk] = [self._of(half) for half in self.labels[label]]
-        return self._errors[label, shrunk]
+    def errors(
+        self, label: str, shrinkage: Mapping[str, float], levels: Sequence[str] = hidden_errors.LEVELS
+    ) -> list[dict[str, dict[str, Errors]]]:
+        """Give the errors of both halves of a label under the form, at all levels."""
+        key = (label, frozenset(shrinkage.items()), hidden_errors.LEVELS)
+        if key not in self._errors:
+            self._errors[key] = [self._of(half) for half in self.labels[label]]
+        return self._errors[key]
 
     def _of(self, half: HiddenLabel) -> dict[str, dict[str, Errors]]:
         state = hidden_errors._State(half, self.shrinkage, self.base.tail)

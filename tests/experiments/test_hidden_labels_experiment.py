@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosslevel.ecological.confounding import SHIPPED
+from crosslevel.ecological.persons.groups import Allowance
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -48,18 +49,19 @@ class Learner:
         return [name for name in self.labels if self.families[name] != self.families[label]]
 
     def learn(self, names):
-        return replace(SHIPPED, n_labels=len(names), learned_on=" ".join(names))
+        return Allowance(replace(SHIPPED, n_labels=len(names), learned_on=" ".join(names)), {})
 
-    def scores(self, label, constants, level, shrunk=True):
-        return {"by": constants.learned_on, "shrunk": shrunk, "level": level}
+    def scores(self, label, allowance, level):
+        return {"by": allowance.confounding.learned_on, "level": level}
 
 
 def test_a_label_is_scored_by_what_other_families_taught(study):
     learned = study.scores_of(Learner(), "learned")
     assert {name: s["by"] for name, s in learned.items()} == {"own": "ba", "free": "ba", "ba": "own free"}
-    assert study.scores_of(Learner(), "shipped")["own"]["shrunk"]
+    assert learned["own"]["shrunk"] == []
+    assert study.scores_of(Learner(), "shipped")["own"]["shrunk"] == ["eth5"]
     alone = study.scores_of(Learner(), "alone")["own"]
-    assert (alone["tau"], alone["shrunk"]) == (0.0, False)
+    assert (alone["tau"], alone["shrunk"]) == (0.0, [])
 
 
 def test_averages_count_labels_alike(study):

@@ -4,13 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import SHIPPED, Tail
 from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE
 from crosslevel.ecological.persons.group_rates import Telling, rates_over
-from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, _State, errors_of, reach_of
+from crosslevel.ecological.persons.groups import Allowance
+from crosslevel.ecological.persons.hidden_errors import (
+    Groups,
+    HiddenLabel,
+    _quantile,
+    _State,
+    errors_of,
+    joined,
+    reach_by_tau,
+    reach_of,
+)
 from crosslevel.ecological.persons.learner import Learner, learn_confounding, widened
 from crosslevel.ecological.persons.model import Effects
 from crosslevel.ecological.persons.sweeps import probabilities
@@ -52,7 +62,7 @@ def label(
     name: str = "x",
     tau: float = 0.0,
     omega: float = 0.0,
-    factor: float = 1.0,
+    factor: float | np.ndarray = 1.0,
     effect: float = 1.0,
     apart: float = 2.0,
 ) -> HiddenLabel:
@@ -230,6 +240,31 @@ def test_what_is_of_no_column_has_no_tails(part, sd):
     np.testing.assert_allclose(reach_of(nothing, constants, 0.9), 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("tail", [None, Tail(4.0, 0.3, 0.5)])
+def test_intervals_of_many_taus_are_those_of_each(tail):
+    found = errors_of(label(np.random.default_rng(11)), {"race": 0.4}, tail)["nation"]
+    together = joined([replace(e, untold=np.full(len(e.truth), 0.3)) for e in found.values()])
+    constants, taus = replace(SHIPPED, tau=0.2, omega=0.1, tail=tail), np.array([0.0, 0.1, 0.7])
+    each = [
+        replace(constants, tau=t) if tail is None else replace(constants, tail=replace(tail, tau=t))
+        for t in taus.tolist()
+    ]
+    expected = [reach_of(together, c, 0.9) for c in each]
+    np.testing.assert_allclose(reach_by_tau(together, constants, 0.9, taus), expected, rtol=1e-10)
+
+
+def test_the_quantile_of_a_mixture_is_that_of_a_search():
+    rng = np.random.default_rng(0)
+    sd = np.exp(rng.normal(size=(30, 40)) * rng.uniform(0.0, 4.0, size=(30, 1)))
+    sd[1, :20] = 0.0
+    for tail in (0.55, 0.975, 0.9999):
+        found = _quantile(sd, tail)
+        for x, row in zip(found.tolist(), sd, strict=True):
+            wide = np.maximum(row, 1e-300)
+            search = optimize.brentq(lambda v, w=wide, p=tail: stats.norm.cdf(v / w).mean() - p, 0.0, 1e6, xtol=1e-12)
+            assert x == pytest.approx(search, rel=1e-6, abs=1e-9)
+
+
 def test_answers_meet_the_totals_of_everybody():
     hidden = label(np.random.default_rng(5))
     state = _State(hidden, {"race": 0.4})
@@ -237,10 +272,16 @@ def test_answers_meet_the_totals_of_everybody():
     np.testing.assert_allclose(np.bincount(hidden.pairs.place, hidden.pairs.weight * chance), hidden.total, atol=1e-10)
 
 
-def learner(seed, n=12, **options):
+def learner(seed, n=12, base=PLAIN, shrinkage=None, **options):
     rng = np.random.default_rng(seed)
     halves = [(label(rng, 40, str(k), **options), label(rng, 40, str(k), **options)) for k in range(n)]
-    return Learner(halves, {str(k): str(k) for k in range(n)}, PLAIN, {})
+    return Learner(halves, {str(k): str(k) for k in range(n)}, base, shrinkage or {})
+
+
+def shrinking(seed, **options):
+    """Nothing is contextual: intervals are no shorter where more is shrunk."""
+    base = replace(PLAIN, distance=0.0, tail=replace(PLAIN.tail, distance=0.0))
+    return learner(seed, base=base, shrinkage=dict.fromkeys(NAMES[1:], 0.45), tau=0.05, **options)
 
 
 def test_a_known_confounding_is_learned():
@@ -255,7 +296,7 @@ def test_a_known_confounding_is_learned():
 
 
 def test_nothing_confounded_needs_nothing():
-    found = [learner(seed).learn([str(k) for k in range(12)]) for seed in range(3)]
+    found = [learner(seed).learn([str(k) for k in range(12)]).confounding for seed in range(3)]
     assert max(one.tau for one in found) <= 0.02
     assert any(one.tau == 0.0 for one in found)
     assert all((one.tail is None) == (one.tau == 0.0) for one in found)
@@ -275,7 +316,7 @@ def test_a_family_is_left_out_whole():
     own = learner(3, n=6)
     own.families = {str(k): "even" if k % 2 == 0 else "odd" for k in range(6)}
     assert own.others("0") == ["1", "3", "5"]
-    constants = own.learn(own.others("0"))
+    constants = own.learn(own.others("0")).confounding
     assert constants.n_labels == 3
     assert constants.degrees == 2.0
     assert widened(SHIPPED, 0.95) == 1.0
@@ -284,7 +325,48 @@ def test_a_family_is_left_out_whole():
 
 def test_few_labels_keep_the_shipped_constants():
     own = learner(4, n=2)
-    assert own.learn(["0", "1"]) == PLAIN
+    assert own.learn(["0", "1"]) == Allowance(PLAIN, {})
+
+
+@pytest.mark.parametrize("overstated", [(), ("race",), ("age",), ("race", "age")])
+def test_columns_whose_effects_are_overstated_are_shrunk(overstated):
+    """All choices of two columns are scored here; the one that is found has the least score, and the tau that goes with it."""
+    factor = np.repeat([0.55 if name in overstated else 1.0 for name in NAMES], SIZES)
+    own = shrinking(5, factor=factor)
+    names = list(own.labels)
+    scores = {
+        some: own._least(names, {name: 0.45 for name in NAMES[1:] if name in some}, tails=True)
+        for some in ((), NAMES[1:2], NAMES[2:], NAMES[1:])
+    }
+    assert min(scores, key=scores.get) == tuple(name for name in NAMES[1:] if name in overstated)
+    found = own.learn(names)
+    assert found.shrinkage == {name: 0.45 if name in overstated else 0.0 for name in NAMES[1:]}
+    assert found.confounding.tail.tau == scores[tuple(name for name in NAMES[1:] if name in overstated)][1]
+    assert "chose" in found.confounding.learned_on
+
+
+def test_few_labels_or_families_do_not_choose_what_is_shrunk():
+    own = shrinking(5)
+    names = list(own.labels)
+    assert own.learn(names[:7]).shrinkage == own.shrinkage
+    assert own.learn(names[:8]).shrinkage != own.shrinkage
+    own.families = {name: str(int(name) % 3) for name in names}
+    found = own.learn(names)
+    assert found.shrinkage == own.shrinkage
+    assert "chose" not in found.confounding.learned_on
+
+
+def test_a_label_is_scored_with_what_other_families_choose_to_shrink():
+    """The label that is overstated like no other is shrunk by nobody's advice but its own."""
+    own, rng = shrinking(7), np.random.default_rng(70)
+    factor = np.repeat([1.0, 0.3, 1.0], SIZES)
+    odd = (label(rng, 40, "0", factor=factor), label(rng, 40, "0", factor=factor))
+    own.labels["0"] = odd
+    found = learn_confounding(own)
+    assert found.shrinkage == dict.fromkeys(NAMES[1:], 0.0)
+    row = found.table.to_pylist()[0]
+    assert row["error"] == own.scores("0", Allowance(found.confounding, {}), 0.95)["error"]
+    assert row["error"] > own.scores("0", Allowance(found.confounding, {NAMES[1]: 0.45}), 0.95)["error"]
 
 
 def test_groups_that_are_everybody_teach_nothing():

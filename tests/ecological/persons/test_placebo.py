@@ -16,6 +16,7 @@ from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons import hidden_labels
+from crosslevel.ecological.persons.groups import Allowance
 from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
 from crosslevel.ecological.persons.learner import Learner
 from crosslevel.errors import CrosslevelWarning
@@ -124,7 +125,7 @@ def test_a_label_without_effects_is_covered():
     alone, covered = replace(SHIPPED, tau=0.0, omega=0.0, distance=0.0, tail=None), []
     for seed in range(60):
         learner = Learner([halves_of(*without_effects(seed), ["race", "school"])], {"label": "label"}, SHIPPED, {})
-        own, wide = (learner.scores("label", c, 0.95, shrunk=False) for c in (alone, SHIPPED))
+        own, wide = (learner.scores("label", Allowance(c, {}), 0.95) for c in (alone, SHIPPED))
         covered.append([own["coverage"], own["place_coverage"], wide["coverage"]])
     nation, places, allowed = np.mean(covered, axis=0)
     assert nation == pytest.approx(0.95, abs=0.03)
@@ -148,9 +149,11 @@ def test_labels_without_effects_teach_that_nothing_is_confounded():
         hidden = every_half(people, totals, columns, labels)
         learner = Learner(hidden, {name: name for name in labels}, SHIPPED, {})
         for name in labels:
-            constants = learner.learn(learner.others(name))
-            own, shipped = (learner.scores(name, c, 0.95) for c in (constants, SHIPPED))
-            found.append([constants.tau, own["coverage"], own["place_coverage"], own["width"] / shipped["width"]])
+            learned = learner.learn(learner.others(name))
+            own, shipped = (learner.scores(name, c, 0.95) for c in (learned, Allowance(SHIPPED, {})))
+            found.append(
+                [learned.confounding.tau, own["coverage"], own["place_coverage"], own["width"] / shipped["width"]]
+            )
     tau, nation, places, width = np.transpose(found)
     assert tau.max() <= 0.03
     assert nation.mean() > 0.98

@@ -402,8 +402,9 @@ class EcologicalInference(PersonsEstimator):
 
         Clusters (``cluster`` of :meth:`fit`) are split in halves by a hash: who lives where is taken from one half, the totals of the
         label from the other, the truth from everybody; then the other way round. The totals of the real question are not used. One
-        standard deviation tau of the effects (omega more within places) then widens every interval of :meth:`estimate`; effects of
-        columns that are mostly overstated are shrunk.
+        standard deviation tau of the effects (omega more within places) then widens every interval of :meth:`estimate`. With eight
+        labels or more of four families, the labels also choose which columns are shrunk among those in which places differ much; with
+        fewer all of these are.
 
         Parameters
         ----------

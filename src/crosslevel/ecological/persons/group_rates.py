@@ -90,9 +90,12 @@ def parts_at(
     n : int
         Number of groups.
     """
-    number, part = np.unique(pairs.place * n + group, return_inverse=True)
+    of_pair = pairs.place * n + group
+    number = np.flatnonzero(np.bincount(of_pair))
+    part = np.zeros(number.max(initial=0) + 1, dtype=np.int64)
+    part[number] = np.arange(len(number))
     place, many = number // n, np.full(len(number), np.inf)
-    at = part_slopes(pairs, eta, f, codes, n_effects, part.reshape(-1), place, many)
+    at = part_slopes(pairs, eta, f, codes, n_effects, part[of_pair], place, many)
     rate = special.expit(at.logit)
     return Parts(place, number % n, rate, at.share, at.share * rate * (1.0 - rate), at.G)
 

@@ -13,8 +13,8 @@ label, over all places, of crossings of two columns and within places, has such 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from scipy import special
@@ -32,8 +32,10 @@ LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
 LEAST_FACTOR = 1e-4
 """Groups of a smaller factor are nearly everybody where they live: matched totals leave them no error to learn from, only rounding."""
-BISECTIONS = 30
-"""Halvings of the range of a quantile."""
+QUANTILE_STEPS, QUANTILE_TOLERANCE, FARTHEST = 200, 1e-12, 38.0
+"""Newton's steps to a quantile, the relative change of the last, and the deviate beyond which a normal law has no density."""
+LEVELS = ("nation", "crossings", "places")
+"""What groups are compared: over all places, of two columns at a time over all places, and within places."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +200,10 @@ def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def errors_of(
-    hidden: HiddenLabel, shrinkage: Mapping[str, float], tail: Tail | None = None
+    hidden: HiddenLabel,
+    shrinkage: Mapping[str, float],
+    tail: Tail | None = None,
+    levels: Sequence[str] = LEVELS,
 ) -> dict[str, dict[str, Errors]]:
     """Compare every group with the truth: over all places, crossings of two columns, and within places.
 
@@ -209,18 +214,26 @@ def errors_of(
         How far effects of a column are shrunk toward zero.
     tail : Tail, optional
         Heavy tails that intervals may be given.
+    levels : sequence of str
+        Those of LEVELS that are asked for.
 
     Returns
     -------
     dict
-        "nation", "crossings" and "places": errors by column (or pair of columns).
+        Of every level, errors by column (or pair of columns).
     """
     state = _State(hidden, shrinkage, tail)
-    return {
-        "nation": {d.name: _over_places(state, d) for d in hidden.dimensions},
-        "crossings": {d.name: _over_places(state, d) for d in hidden.crossings},
-        "places": {d.name: _within_places(state, d) for d in hidden.dimensions},
-    }
+    groups = {"nation": hidden.dimensions, "crossings": hidden.crossings, "places": hidden.dimensions}
+    compare = {"nation": _over_places, "crossings": _over_places, "places": _within_places}
+    return {level: {d.name: compare[level](state, d) for d in groups[level]} for level in levels}
+
+
+def joined(errors: Sequence[Errors]) -> Errors | None:
+    """Put the groups of several columns of one half together; None where there are none."""
+    if not errors:
+        return None
+    names = [f.name for f in fields(Errors) if f.name != "scale"]
+    return Errors(errors[0].scale, *(np.concatenate([getattr(e, name) for e in errors]) for name in names))
 
 
 def _over_places(state: _State, d: Groups) -> Errors:
@@ -288,20 +301,42 @@ def _own_factors(at: Parts, q: int) -> FloatArray:
 
 def reach_of(errors: Errors, constants: Confounding, level: float) -> FloatArray:
     """Give half the length of the intervals that the constants allow for, in logits, (m,)."""
-    e, c, law = errors, constants, constants.of_effects
-    column = law.distance**2 * e.contextual + law.tau**2 * e.shared
-    rest = c.pairs * law.tau**2 * e.pairs + c.tau**2 * e.untold + c.omega**2 * e.own + e.noise
-    if c.tail is None:
-        variance = e.model + column.sum(axis=1) + rest
-        return np.asarray(special.ndtri(0.5 * (1.0 + level)) * np.sqrt(variance))
-    return _mixture_quantile(np.sqrt(e.stretched + column @ e.scale**2 + rest[:, None]), 0.5 * (1.0 + level))
+    law = constants.of_effects
+    fixed, by_tau = _variance_by_tau(errors, constants)
+    return _quantile(np.sqrt(fixed + law.tau**2 * by_tau), 0.5 * (1.0 + level))
 
 
-def _mixture_quantile(sd: FloatArray, tail: float) -> FloatArray:
-    """Give the quantile of normal laws of different standard deviations, (m, n), that are equally probable, (m,)."""
-    low, high = np.zeros(len(sd)), special.ndtri(tail) * sd.max(axis=1)
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        above = special.ndtr(middle[:, None] / np.maximum(sd, 1e-300)).mean(axis=1) > tail
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return np.asarray(0.5 * (low + high))
+def reach_by_tau(errors: Errors, constants: Confounding, level: float, taus: FloatArray) -> FloatArray:
+    """Give the same for other values of the tau of effects, (len(taus), m); a normal law's tau is that of levels no feature tells too."""
+    fixed, by_tau = _variance_by_tau(errors, constants)
+    if constants.tail is None:
+        fixed, by_tau = fixed - constants.tau**2 * errors.untold[:, None], by_tau + errors.untold[:, None]
+    sd = np.sqrt(np.maximum(fixed + taus[:, None, None] ** 2 * by_tau, 0.0))
+    return _quantile(sd.reshape(-1, sd.shape[2]), 0.5 * (1.0 + level)).reshape(sd.shape[:2])
+
+
+def _variance_by_tau(e: Errors, c: Confounding) -> tuple[FloatArray, FloatArray]:
+    """Split the variance in equally probable scenarios, (m, n): what is fixed, and what the square of the tau of effects multiplies."""
+    law = c.of_effects
+    scale, model = (np.ones((len(e.scale), 1)), e.model[:, None]) if c.tail is None else (e.scale, e.stretched)
+    rest = c.tau**2 * e.untold + c.omega**2 * e.own + e.noise
+    fixed = model + law.distance**2 * (e.contextual @ scale**2) + rest[:, None]
+    return np.asarray(fixed), np.asarray(e.shared @ scale**2 + c.pairs * e.pairs[:, None])
+
+
+def _quantile(sd: FloatArray, tail: float) -> FloatArray:
+    """Give the quantile, above one half, of normal laws of different standard deviations, (m, n), that are equally probable, (m,).
+
+    Above zero the distribution function is concave, so that Newton's steps rise to the quantile from below.
+    """
+    if sd.shape[1] == 1:
+        return np.asarray(special.ndtri(tail) * sd[:, 0])
+    sd = np.maximum(sd, 1e-300)
+    x = special.ndtri(tail) * sd.min(axis=1)
+    for _ in range(QUANTILE_STEPS):
+        z = np.minimum(x[:, None] / sd, FARTHEST)
+        step = (tail - special.ndtr(z).mean(axis=1)) / (np.exp(-0.5 * z * z) / sd).mean(axis=1) * np.sqrt(2.0 * np.pi)
+        x = x + step
+        if np.all(np.abs(step) <= QUANTILE_TOLERANCE * x):
+            break
+    return np.asarray(x)

@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs, read_list
 from crosslevel.data.place_cells import Bins, learn_bins
-from crosslevel.data.progress import follow
+from crosslevel.data.progress import count_steps, follow
 from crosslevel.data.queries import read_query
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.fitting import learn_features
@@ -56,7 +56,9 @@ def hide_and_learn(
     found = hide_all(model, stream, bins, cuts, wanted, progress, refused=refused)
     kept = [halves[0].label for halves in found]
     together = named or alike(stream, [label for label in wanted if label.name in kept])
-    learned = learn_confounding(Learner(found, together, SHIPPED, allowance_of(model.model_, None).shrinkage), level)
+    shipped = allowance_of(model.model_, None).shrinkage
+    with count_steps(True if progress is True else None, "Learning confounding", unit="fits") as step:
+        learned = learn_confounding(Learner(found, together, SHIPPED, shipped, step), level)
     said = list(refused or ())
     if model.arguments_.get("cluster") is None:
         said.append(describe_split(model))

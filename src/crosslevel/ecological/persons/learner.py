@@ -1,9 +1,10 @@
 """Learn the constants of confounding from hidden labels, and score labels of other families with them.
 
 tau is the one whose intervals have the least mean score over labels, which a label that is far off cannot govern: once for effects of a
-normal law, which is the prior that a survey changes, and once for effects of heavy tails, which intervals from totals alone have. What
-few labels cannot tell is kept as it is shipped: how far effects are shrunk, omega, the doubt about how much of an effect is contextual,
-and the degrees of freedom of the tails.
+normal law, which is the prior that a survey changes, and once for effects of heavy tails, which intervals from totals alone have. Eight
+labels of four families also choose, by the same score, which of the columns in which places differ much are shrunk: from all of them,
+the column whose change lowers the score most is changed, until none does. What labels cannot tell is kept as it is shipped: how far
+effects are shrunk, omega, the doubt about how much of an effect is contextual, and the degrees of freedom of the tails.
 
 How far respondents of a group differ from its people, measured on columns that survey and people both have.
 
@@ -31,13 +32,22 @@ from scipy import optimize, special, stats
 from crosslevel.data.columns import Encoder
 from crosslevel.data.place_cells import Bins
 from crosslevel.ecological.confounding import Confounding, LearnedConfounding
-from crosslevel.ecological.persons.hidden_errors import Errors, HiddenLabel, errors_of, reach_of
+from crosslevel.ecological.persons.groups import Allowance
+from crosslevel.ecological.persons.hidden_errors import (
+    LEVELS,
+    Errors,
+    HiddenLabel,
+    errors_of,
+    joined,
+    reach_by_tau,
+    reach_of,
+)
 from crosslevel.ecological.persons.hidden_labels import Label
 from crosslevel.ecological.persons.respondents import count_respondents, open_surveys, spread_rows
 from crosslevel.ecological.persons.survey import SELECTION, Likelihood, effect_prior, fuse, pairs_of
 from crosslevel.ecological.persons.survey_fit import Selection, columns_of
 from crosslevel.results.scores import interval_score
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Step
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -50,9 +60,11 @@ TAUS = np.arange(0.0, 1.501, 0.01)
 """Values of tau that are tried."""
 SCORED = 0.95
 """Level of the intervals whose score chooses tau."""
-
+CHOOSING_LABELS, CHOOSING_FAMILIES = 8, 4
+"""Labels and families that are enough to choose which columns are shrunk."""
 
 Halves = tuple[HiddenLabel, HiddenLabel]
+Shrunk = frozenset[tuple[str, float]]
 
 
 class Learner:
@@ -67,7 +79,9 @@ class Learner:
     base : Confounding
         Constants that are not learned.
     shrinkage : mapping of column to float
-        How far effects are shrunk.
+        How far effects are shrunk; which of them are may be chosen.
+    step : callable, optional
+        Called after every label that a choice of columns was tried on.
     """
 
     def __init__(
@@ -76,65 +90,90 @@ class Learner:
         families: Mapping[str, str],
         base: Confounding,
         shrinkage: Mapping[str, float],
+        step: Step | None = None,
     ) -> None:
         self.labels = {halves[0].label: halves for halves in labels}
-        self.families, self.base, self.shrinkage = dict(families), base, dict(shrinkage)
-        self._errors: dict[tuple[str, bool], list[dict[str, dict[str, Errors]]]] = {}
-        self._by_tau: dict[tuple[str, bool], FloatArray | None] = {}
+        self.families, self.base, self.shrinkage, self.step = dict(families), base, dict(shrinkage), step
+        self._errors: dict[tuple[str, Shrunk, Sequence[str]], list[dict[str, dict[str, Errors]]]] = {}
+        self._by_tau: dict[tuple[str, Shrunk, bool], FloatArray | None] = {}
 
-    def errors(self, label: str, shrunk: bool = True) -> list[dict[str, dict[str, Errors]]]:
-        """Give the errors of both halves of a label, effects shrunk or as they were found."""
-        if (label, shrunk) not in self._errors:
-            found = [errors_of(half, self.shrinkage if shrunk else {}, self.base.tail) for half in self.labels[label]]
-            self._errors[label, shrunk] = found
-        return self._errors[label, shrunk]
+    def errors(
+        self, label: str, shrinkage: Mapping[str, float], levels: Sequence[str] = LEVELS
+    ) -> list[dict[str, dict[str, Errors]]]:
+        """Give the errors of both halves of a label at some levels, effects shrunk."""
+        key = (label, _shrunk(shrinkage), tuple(levels))
+        if key not in self._errors:
+            self._errors[key] = [errors_of(half, shrinkage, self.base.tail, levels) for half in self.labels[label]]
+        return self._errors[key]
 
     def others(self, label: str) -> list[str]:
         """Name the labels of other families."""
         return [name for name in self.labels if self.families[name] != self.families[label]]
 
-    def learn(self, names: Sequence[str]) -> Confounding:
-        """Find the tau of the least mean interval score over labels: those far off count by how far, not by its square.
+    def learn(self, names: Sequence[str]) -> Allowance:
+        """Find the shrinkage and the tau of the least mean interval score over labels: those far off count by how far, not by its square.
 
-        The base's is kept where labels are too few.
+        The base's are kept where labels are too few.
         """
-        tau = self._least(names, tails=False)
-        if np.isnan(tau):
-            return self.base
         n_families = len({self.families[name] for name in names})
+        shrinkage, chosen = dict(self.shrinkage), ""
+        if len(names) >= CHOOSING_LABELS and n_families >= CHOOSING_FAMILIES and any(shrinkage.values()):
+            shrinkage, chosen = self._choose(names), ", which also chose the columns that are shrunk"
+        tau = self._least(names, shrinkage, tails=False)[1]
+        if np.isnan(tau):
+            return Allowance(self.base, self.shrinkage)
         degrees = None if n_families >= MANY_FAMILIES else float(n_families + 1)
-        said = f"{len(names)} columns of {n_families} families of the people given, halves of clusters kept apart"
+        said = (
+            f"{len(names)} columns of {n_families} families of the people given, halves of clusters kept apart{chosen}"
+        )
         tail = None
         if self.base.tail is not None and tau > 0.0:  # what is not confounded has no tails of confounding either
-            tail = replace(self.base.tail, tau=self._least(names, tails=True))
-        return replace(self.base, tau=tau, tail=tail, n_labels=len(names), degrees=degrees, learned_on=said)
+            tail = replace(self.base.tail, tau=self._least(names, shrinkage, tails=True)[1])
+        found = replace(self.base, tau=tau, tail=tail, n_labels=len(names), degrees=degrees, learned_on=said)
+        return Allowance(found, shrinkage)
 
-    def _least(self, names: Sequence[str], tails: bool) -> float:
-        """Find the tau of the least mean score; NaN where labels are too few."""
-        scores = [s for s in (self._scores_by_tau(name, tails) for name in names) if s is not None]
-        return float("nan") if len(scores) < FEW else float(TAUS[int(np.argmin(np.mean(scores, axis=0)))])
+    def _choose(self, names: Sequence[str]) -> dict[str, float]:
+        """Choose which columns are shrunk: the change of one that lowers the score most is made, until none lowers it."""
+        tails = self.base.tail is not None
+        found = dict(self.shrinkage)
+        score = self._least(names, found, tails)[0]
+        columns = [name for name, amount in found.items() if amount]
+        while True:
+            changed = [found | {name: 0.0 if found[name] else self.shrinkage[name]} for name in columns]
+            scores = [self._least(names, one, tails)[0] for one in changed]
+            best = int(np.argmin(scores))
+            if not scores[best] < score:
+                return found
+            found, score = changed[best], scores[best]
 
-    def _scores_by_tau(self, label: str, tails: bool) -> FloatArray | None:
+    def _least(self, names: Sequence[str], shrinkage: Mapping[str, float], tails: bool) -> tuple[float, float]:
+        """Find the least mean score and its tau; NaN where labels are too few."""
+        found = (self._scores_by_tau(name, shrinkage, tails) for name in names)
+        scores = [s for s in found if s is not None]
+        if len(scores) < FEW:
+            return float("nan"), float("nan")
+        mean = np.mean(scores, axis=0)
+        least = int(np.argmin(mean))
+        return float(mean[least]), float(TAUS[least])
+
+    def _scores_by_tau(self, label: str, shrinkage: Mapping[str, float], tails: bool) -> FloatArray | None:
         """Give the mean score of a label's intervals over all places for every tau; None where no group has an error."""
-        key, base = (label, tails), self.base
+        key, base = (label, _shrunk(shrinkage), tails), self.base
         if key not in self._by_tau:
-            nation = [e for half in self.errors(label) for e in half["nation"].values() if len(e.truth)]
+            halves = [joined(list(half["nation"].values())) for half in self.errors(label, shrinkage, LEVELS[:1])]
+            nation = [e for e in halves if e is not None and len(e.truth)]
             self._by_tau[key] = None
             if nation:
-                tail = base.tail if tails else None
-                tried = (
-                    replace(base, tau=tau, tail=None) if tail is None else replace(base, tail=replace(tail, tau=tau))
-                    for tau in TAUS.tolist()
-                )
-                self._by_tau[key] = np.array([_scores(nation, c, SCORED)["score"] for c in tried])
+                constants = base if tails else replace(base, tail=None)
+                self._by_tau[key] = _scores_by_tau(nation, constants)
+            if self.step is not None:
+                self.step()
         return self._by_tau[key]
 
-    def scores(self, label: str, constants: Confounding, level: float, shrunk: bool = True) -> dict[str, Any]:
+    def scores(self, label: str, allowance: Allowance, level: float) -> dict[str, Any]:
         """Score the intervals of a label's groups: rates, so that points of a percentage are hundredths."""
-        halves = self.errors(label, shrunk)
-        nation, crossed, places = (
-            [e for half in halves for e in half[part].values()] for part in ("nation", "crossings", "places")
-        )
+        halves, constants = self.errors(label, allowance.shrinkage), allowance.confounding
+        nation, crossed, places = ([e for half in halves for e in half[part].values()] for part in LEVELS)
         said = {"share": self.labels[label][0].share, **_scores(nation, constants, level)}
         said["groups"] = sum(len(e.truth) for e in halves[0]["nation"].values())
         crossings = _scores(crossed, constants, level)
@@ -142,6 +181,11 @@ class Learner:
         within = _scores(places, constants, level, by_people=True)
         names = ("rmse", "neighborhood_rmse", "coverage", "width", "score")
         return said | {f"place_{n}": within[n] for n in names}
+
+
+def _shrunk(shrinkage: Mapping[str, float]) -> Shrunk:
+    """Name what is shrunk, and how far."""
+    return frozenset((name, amount) for name, amount in shrinkage.items() if amount)
 
 
 def _stacked(values: Sequence[FloatArray]) -> FloatArray:
@@ -179,6 +223,14 @@ def _scores(found: Sequence[Errors], constants: Confounding, level: float, by_pe
     return dict(zip(names, map(float, values), strict=True))
 
 
+def _scores_by_tau(found: Sequence[Errors], constants: Confounding) -> FloatArray:
+    """Give the mean score of the intervals of some groups, each counting alike, for every tau of effects."""
+    P, T = (_stacked([getattr(e, name) for e in found]) for name in ("estimate", "truth"))
+    reach = np.hstack([reach_by_tau(e, constants, SCORED, TAUS) for e in found]) * widened(constants, SCORED)
+    low, high = (special.expit(special.logit(P) + side * reach) for side in (-1.0, 1.0))
+    return np.array([interval_score(a, b, T, SCORED) for a, b in zip(low, high, strict=True)])
+
+
 def learn_confounding(learner: Learner, level: float = 0.95) -> LearnedConfounding:
     """Learn from all labels, and check it leaving out one family at a time.
 
@@ -190,12 +242,13 @@ def learn_confounding(learner: Learner, level: float = 0.95) -> LearnedConfoundi
     """
     rows = []
     for label in learner.labels:
-        constants = learner.learn(learner.others(label))
-        rows.append({"label": label, "family": learner.families[label]} | learner.scores(label, constants, level))
+        allowed = learner.learn(learner.others(label))
+        rows.append({"label": label, "family": learner.families[label]} | learner.scores(label, allowed, level))
     table = pa.Table.from_pylist(rows)
-    constants = learner.learn(list(learner.labels))
+    allowed = learner.learn(list(learner.labels))
     nation, within = (_mean([row[name] for row in rows]) for name in ("coverage", "place_coverage"))
-    return LearnedConfounding(constants, learner.shrinkage, tuple(learner.labels), nation, within, table, level)
+    labels = tuple(learner.labels)
+    return LearnedConfounding(allowed.confounding, allowed.shrinkage, labels, nation, within, table, level)
 
 
 def _mean(values: Sequence[float]) -> float:
