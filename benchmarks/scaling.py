@@ -319,7 +319,7 @@ def draw(found: list[tuple[Series, np.ndarray]], path: Path) -> None:
         axes[0, column].set_title(room, fontsize=10)
         axes[0, column].tick_params(labelsize=7)
         axes[1, column].tick_params(labelsize=7)
-        axes[0, column].legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -1.42))
+        axes[0, column].legend(fontsize=6, frameon=False, loc="uppercenter", bbox_to_anchor=(0.5, -1.42))
     axes[0, 0].set_ylabel("seconds of the processor", fontsize=8)
     axes[1, 0].set_ylabel("MiB above the start", fontsize=8)
     figure.supxlabel("size; in the legends the exponents of seconds / memory", fontsize=8)

@@ -317,7 +317,7 @@ the polygons (Matérn-1/2: points), their relative error at most {smooth.error:.
 That a white part belongs in the model was known from earlier measurements of these areas, in which the nested rate did well; its
 size and the rest were not adjusted to the scores above.
 
-Output areas are not in the data, so the study ends at LSOAs. All areas are of one borough: differences of a few per cent are
+Output areas are not in the data, so the study ends at LSOAs. All areas are of one borough: differences of a few percent are
 not a law.
 
 Made by `python experiments/areas.py`. Data: Office for National Statistics, mid-2024 estimates and boundaries, Open Government

@@ -452,7 +452,7 @@ B. They compare methods on equal terms, all of which shared the same chance, and
 it needs no label and no choice. Its intervals cover on average over the outcomes, not for each: see the worst outcome. It loses
 to the group mean where the columns say little (being obese or 65 and over by state, male or obese by division). With nine groups
 the plain ecological regression is better on four of the eight outcomes and level on diabetes, and loses on average and at its worst
-(41 and 11 % against 46 and 34 %). With five or more known columns that resemble the hidden one, `learn_from_similar` gains and narrows the
+(41 and 11 % against 45 and 34 %). With five or more known columns that resemble the hidden one, `learn_from_similar` gains and narrows the
 intervals from 25 groups on; `borrow=True` gains most with few groups and misleads badly when the hidden feature is the odd one
 out. `EcologicalInference` answers questions about groups of people from many places; read person by person, from 9 or 51 places, it
 takes what the shape of its link tells for more than it is worth and loses to the group mean on some outcomes. `CUDIA` when

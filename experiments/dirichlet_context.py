@@ -37,7 +37,7 @@ PRIOR, PLAN = (4.0, 2.0), Plan(4, 1000, 200, 2000, 0)
 
 
 def measure(known: Known, b: float) -> dict[str, Any]:
-    """Give the per cent of people in a wrong cell, the cells inside their intervals, and whether the chains met."""
+    """Give the percent of people in a wrong cell, the cells inside their intervals, and whether the chains met."""
     tables = unit_tables(*known.tables)
     effect = ContextualEffect(predicted_by_composition(tables.X, tables.T), b, 0.0)
     found = sample_posterior(tables.X, tables.T, PRIOR, PLAN, effect)

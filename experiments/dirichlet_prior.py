@@ -8,7 +8,7 @@ All of this was declared before the first run:
   illiteracy (every fifth county of eco_forgnlit30c), and every 25th of New Zealand's districts, all elections in a row, but for those of
   more than 100 units, which take too long. The precincts of south-east North Carolina (senc) are not among them, so that they can test
   the choice.
-* Error: 50 sum|estimate - truth| / sum truth over the district's cells, in per cent of people, at the posterior mean.
+* Error: 50 sum|estimate - truth| / sum truth over the district's cells, in percent of people, at the posterior mean.
 * Criterion: the mean error over sources; the mean rank over sources is shown beside it and breaks ties (means within 0.05).
 * First all candidates with short chains. Then the three of lowest mean error, eiPack's, and the better of the learned ones, with the
   chains of the library: four, doubled up to 8,000 draws each until r-hat is below 1.01 and the effective sample size above 400 (1,000 draws
@@ -88,7 +88,7 @@ def thinned(known: Known, path: Path) -> Known:
 
 
 def measure(known: Known, prior: Prior, plan: Plan) -> dict[str, Any]:
-    """Give the per cent of people whom the posterior mean puts in a wrong cell, and whether the chains met."""
+    """Give the percent of people whom the posterior mean puts in a wrong cell, and whether the chains met."""
     tables = unit_tables(*known.tables)
     found = sample_posterior(tables.X, tables.T, prior, plan, ContextualEffect(np.zeros(tables.T.shape), 0.0, 0.0))
     said = found.diagnostics

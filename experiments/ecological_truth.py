@@ -334,7 +334,7 @@ READING = """
   elections. "Election left out" learns the two constants of its intervals on the other elections only.
   [Two kinds of tables](rxc-kinds.md) scores both kinds.
 - On eco_forgnlit30c (nativity by illiteracy, 1930) every model is too low: the native-born were less literate where few
-  foreign-born lived, so composition points the wrong way. the interval of `rxc` for the foreign-born misses the truth,
+  foreign-born lived, so composition points the wrong way. The interval of `rxc` for the foreign-born misses the truth,
   0.075; it warns that its cells lie at the edge of their bounds. Only the bounds [0.000, 0.153] hold.
 - `rxc` is not best everywhere: on the registration tables (eco_reg, ei_matproii) early-stopped EM is
   nearer. Its constants were chosen with these tables in sight, so the first table is not a blind test of it.

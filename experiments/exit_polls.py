@@ -362,7 +362,7 @@ Differences of a subgroup from its state's result, all subgroups and states of a
 
 The mean gap between women and men is {gap[0]} points in the polls and {gap[1]} in the estimates. {verdict(told)}
 
-The nation, in per cent:
+The nation, in percent:
 
 {lay(["", "poll", "estimate", "95 % interval", "neighborhood"], nation_rows(answers["all"], poll))}"""
 

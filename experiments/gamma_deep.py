@@ -163,7 +163,7 @@ def one(seed: int, share: int, device: str) -> dict[str, tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="*", default=[23])
-    parser.add_argument("--shares", type=int, nargs="*", default=[25, 50], help="per cent of bags of five people")
+    parser.add_argument("--shares", type=int, nargs="*", default=[25, 50], help="percent of bags of five people")
     args = parser.parse_args()
     if torch is None:
         raise SystemExit("torch is not installed")

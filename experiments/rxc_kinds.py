@@ -499,8 +499,8 @@ less being better. Made by `experiments/rxc_kinds.py`.
 ## Where the numbers come from
 - **Margins and truth.** Both are counts of the same people: unweighted adult citizens of the American Community Survey 2024 by PUMA, in
   every state with 35 PUMAs or more and all columns (19 states). That is what a table of counts is: nothing is sampled on the way from
-  the inner cells to the margins, so that no sampling noise can be shared. States 12, 13, 17, 36, 37 and 39 were not read: they are kept
-  for a last test.
+  the inner cells to the margins, so that no sampling noise can be shared. States 12, 13, 17, 36, 37 and 39 were not read here; they
+  were used for no choice, and [polarized voting](rpv.md) has a score of theirs.
 - **Constants of demographic tables.** The slope (0.4 ± 0.2), tau (0.5), k (0.6), s0 (0.03) and rho (0.11) were chosen before this page,
   on other tables of the same states and on voter registration in North Carolina; they were not chosen again here, and so they are not
   blind to these states. "Learned without the state" learns rho, the one constant that decides coverage, on the other states (on a grid

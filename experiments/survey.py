@@ -12,7 +12,7 @@ answers. They answer in four ways (log-odds of answering, for those who have the
 
 Selection is taken as 0, as .1 (the default), or as measured on labels of other families, same seed: one for all columns (``measured``), or
 one for each, as learn_confounding measures it (``by column``). Beside them: the totals
-alone; the respondents as they answered (``raw``); multilevel regression and post-stratification with scales learned from the survey
+alone; the respondents as they answered (``raw``); multilevel regression and poststratification with scales learned from the survey
 (``mrp``), and the same shifted to the totals (``calibrated``). Constants of confounding are the shipped ones, chosen on these labels
 among others, or with ``--others`` tau is that of the other families. Intervals are those of the covariance of effects, without the
 confounding of single places.

@@ -352,7 +352,7 @@ def subgroup_section(found: Estimates, people: pa.Table, places: pa.Table) -> st
     ]
     return f"""## Subgroups of the nation
 
-Democratic share of the two-party vote, in per cent, if everybody voted: regions are weighted by the subgroup's people.
+Democratic share of the two-party vote, in percent, if everybody voted: regions are weighted by the subgroup's people.
 
 {lay(heading, rows)}
 
@@ -377,7 +377,7 @@ def state_section(found: Estimates) -> str:
     rows = [[s, *(points(value.get((s, n), np.nan), 0) for n in names)] for s in states]
     return f"""## Subgroups by state
 
-Estimates in per cent; what is said above of the nation's holds here with more force.
+Estimates in percent; what is said above of the nation's holds here with more force.
 
 {lay(["", *names], rows)}"""
 

@@ -194,5 +194,5 @@ def lay(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def points(share: float, digits: int = 1) -> str:
-    """Write a share in per cent."""
+    """Write a share in percent."""
     return f"{100 * share:.{digits}f}" if np.isfinite(share) else "–"

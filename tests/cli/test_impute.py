@@ -175,7 +175,7 @@ def test_bad_files_get_a_sentence(crosslevel, people, means, folder):
     means.iloc[3:].to_csv(folder / "few.csv", index=False)
     refused("aggregates has no row for 3 group(s)", *COLUMNS, means="few.csv")
     means.assign(ill=100 * means["ill"]).to_csv(folder / "percent.csv", index=False)
-    refused("These look like per cent", *COLUMNS, means="percent.csv")
+    refused("These look like percent", *COLUMNS, means="percent.csv")
     people.assign(name=[f"n{i}" for i in range(len(people))]).to_parquet(folder / "named.parquet")
     refused("'name' has 1,320 different values", people="named.parquet")
     people.assign(number=range(len(people))).to_parquet(folder / "numbered.parquet")

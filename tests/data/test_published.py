@@ -81,7 +81,7 @@ def test_published_means_with_errors_and_what_was_left_out():
 
 
 def test_means_outside_their_range_are_refused():
-    with pytest.raises(InputError, match=r"'ill' is 30 in 'c'.*per cent"):
+    with pytest.raises(InputError, match=r"'ill' is 30 in 'c'.*percent"):
         check_range(Published("ill", 0, np.array([0.5, 0.7, 30.0]), np.full(3, np.nan)), TOWNS, 0.0, 1.0)
 
 

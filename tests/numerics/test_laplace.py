@@ -255,7 +255,7 @@ def test_evidence_against_brute_force_in_two_dimensions() -> None:
 def test_against_elliptical_slice_sampling() -> None:
     """Posterior means and standard deviations of f from 40,000 steps of a sampler that has no tuning.
 
-    Monte Carlo error is measured on 40 batches; Laplace's own bias at 30-50 trials is a few per cent of a standard deviation (the
+    Monte Carlo error is measured on 40 batches; Laplace's own bias at 30-50 trials is a few percent of a standard deviation (the
     posterior's skewness), hence 5 % of it on top of three Monte Carlo errors.
     """
     rng = np.random.default_rng(11)

@@ -54,7 +54,7 @@ def number(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share in per cent, to a tenth.
+    """Write a share in percent, to a tenth.
 
     Examples
     --------

@@ -176,7 +176,7 @@ def run(given: Given, job: Job) -> None:
 
 
 def _short_table(made: Estimates) -> str:
-    """Write the table in per cent."""
+    """Write the table in percent."""
     names = ("estimate", "conf_low", "conf_high", "truth", "neighborhood", "goodman", "with_survey")
     rows = [
         f"{'':24}{'estimate':>9}{'95 % interval':>16}{'truth':>8}{'like region':>13}{'Goodman':>9}{'with survey':>13}"

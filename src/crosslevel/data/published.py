@@ -241,7 +241,7 @@ def check_range(published: Published, partition: Partition, low: float, high: fl
         value = published.mean[first]
         known = published.mean[~np.isnan(published.mean)]
         percent = high == 1.0 and value > 1.0 and known.max() <= 100.0 and known.min() >= 0.0
-        hint = " These look like per cent: divide by 100." if percent else ""
+        hint = " These look like percent: divide by 100." if percent else ""
         limits = f"between {low:g} and {high:g}" if np.isfinite(high) else f"at least {low:g}"
         raise InputError(
             f"aggregates: the mean of {published.name!r} is {value:g} in {partition.labels[first]!r} and "

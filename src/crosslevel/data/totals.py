@@ -228,7 +228,7 @@ def read_counts(
 
 
 def _refuse_shares(name: str, k: FloatArray, n: FloatArray) -> None:
-    """Refuse shares in place of counts; warn of what looks like per cent."""
+    """Refuse shares in place of counts; warn of what looks like percent."""
     parts = np.abs(k - np.round(k)) > 1e-6
     if (k <= 1).all() and parts.any() and (n > 1).any():
         raise InputError(
@@ -236,14 +236,14 @@ def _refuse_shares(name: str, k: FloatArray, n: FloatArray) -> None:
         )
     if (k <= 100).all() and (n > 100).all() and parts.sum() > len(k) / 2:
         warnings.warn(
-            f"successes={name!r} is at most 100 in every place and mostly no whole number: if these are per cent, multiply them by trials "
+            f"successes={name!r} is at most 100 in every place and mostly no whole number: if these are percent, multiply them by trials "
             "and divide by 100.",
             CrosslevelWarning,
             stacklevel=2,
         )
     if parts.any() and (n == n[0]).all() and n[0] in (1, 100):
         warnings.warn(
-            f"successes={name!r} are parts of {n[0]:g} trials in every place, as shares and per cent are: every place counts alike then "
+            f"successes={name!r} are parts of {n[0]:g} trials in every place, as shares and percent are: every place counts alike then "
             "in rates of several places. Multiply both by the people of each place.",
             CrosslevelWarning,
             stacklevel=2,

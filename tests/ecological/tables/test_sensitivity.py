@@ -31,7 +31,7 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 
 
 def composition(rng, n=60, R=3, size=1000.0):
-    """People of each group in each unit: every share between 1 and 90 per cent or so."""
+    """People of each group in each unit: every share between 1 and 90 percent or so."""
     return rng.dirichlet(np.full(R, 1.5), n) * size * rng.uniform(0.5, 2, n)[:, None]
 
 

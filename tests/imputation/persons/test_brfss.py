@@ -38,7 +38,7 @@ def _fit(table, outcome, level, **options):
 
 
 def _lift(model, y):
-    """In per cent, from gathered people: the table of scores is asked for diabetes only."""
+    """In percent, from gathered people: the table of scores is asked for diabetes only."""
     cells, design, h = model._cells, model.design_, model.hidden_[0]
     members = members_of(h, design, cells)
     yes = np.bincount(cells.pair, y)

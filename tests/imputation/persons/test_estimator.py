@@ -281,7 +281,7 @@ def test_bad_parameters(world, options, words):
 
 
 def test_bad_means_people_and_draws(world, fitted):
-    with pytest.raises(InputError, match="look like per cent"):
+    with pytest.raises(InputError, match="look like percent"):
         CrossLevelImputer().fit(world.X, world.group, 100 * world.means)
     with pytest.raises(InputError, match="is the same in every group"):
         CrossLevelImputer(family="gaussian").fit(world.X, world.group, np.full(30, 5.0))

@@ -131,7 +131,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def read_text_numbers(values: pa.Array, name: str, row: int = 0) -> pa.Array:
-    """Read text as numbers: commas between thousands are dropped, a per cent sign divides by a hundred, blanks are missing.
+    """Read text as numbers: commas between thousands are dropped, a percent sign divides by a hundred, blanks are missing.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ LEAD = "rxc"
 WHY_RXC = (
     "rxc leads: on six tables whose inner cells were counted, and in whose sight its constants were chosen, its 95 % intervals hold 43 "
     "of 45 cells, those of the published Multinomial-Dirichlet model 25 of 45, of Goodman's regression 16 of 45, of King's iterated "
-    "model 10 of the 27 that it answers."
+    "model 10 of the 30 that it answers."
 )
 OTHER_GROUP = "other"
 WORTH_PROCESSES = 5_000
