@@ -246,7 +246,8 @@ def page(
     return f"""# Real surveys beside totals
 
 *Written by `experiments/real_surveys.py`. Points of a percentage; groups are the levels of four columns over all states. Constants of
-confounding are the shipped ones, `selection` is .1; nothing was chosen on these data. The rows "totals" are the prior that respondents change, whose law is normal.*
+confounding are the shipped ones, `selection` is .1; nothing was chosen on these data. The rows "totals" are
+the prior that respondents change, whose law is normal.*
 
 ## BRFSS 2016: means of states held apart from the respondents
 {sizes[BRFSS]:,} records with sex and education. A random 45 % give the means of 51 states (weighted), another 45 % who lives there
