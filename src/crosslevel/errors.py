@@ -93,9 +93,11 @@ def unknown_name(argument: str, name: object, choices: Sequence[object], what: s
     --------
     >>> print(unknown_name("weight", "wt", ["wgt", "age"]))
     weight='wt' is not a column; the columns are 'wgt', 'age'. Did you mean 'wgt'?
+    >>> print(unknown_name("arm", "1", [1, 2], "level"))
+    arm='1' is not a level; the levels are 1, 2. Did you mean 1, without quotes?
     """
     plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     article = "an" if what[:1] in "aeio" else "a"
-    return InputError(
-        f"{argument}={name!r} is not {article} {what}; the {plural} are {listed(choices, 12)}.{nearest(name, choices)}"
-    )
+    twin = [c for c in choices if isinstance(name, str) and not isinstance(c, str) and str(c) == name]
+    hint = f" Did you mean {listed(twin[:1])}, without quotes?" if twin else nearest(name, choices)
+    return InputError(f"{argument}={name!r} is not {article} {what}; the {plural} are {listed(choices, 12)}.{hint}")

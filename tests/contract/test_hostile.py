@@ -27,6 +27,7 @@ TOTALS = {"by": "place", "successes": "yes", "trials": "n", "coords": ("yes", "n
 RING = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
 MAP = {"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {"region": "a"}, "geometry": RING}]}
 GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
+OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
         (lambda: krls.cost(100, 2, low_rank=float("-inf")), "low_rank"),
         (lambda: krls.cost("many", 2), "n="),
         (lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324), "symmetric"),
-        (lambda: ecological.car_test(GROUPS, GROUPS, n_draws=10**30), "n_draws"),
+        (lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30), "n_draws"),
         (lambda: cl.MeanEmbedding(n_features=10**30).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"), "n_features"),
         (lambda: nation(10**30, 5), "n_regions"),
         (lambda: BayesianLinear(bandwidth=5e-324).fit(list(X[:, None]), Y), "bandwidth"),
@@ -55,7 +56,7 @@ GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
         (lambda: read_county_votes("votes.csv", recode=7), "recode"),
         (lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j), "methods"),
         (lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"), "truth holds something"),
-        (lambda: ecological.king(GROUPS, GROUPS, esigma=5e-324), "esigma=5e-324"),
+        (lambda: ecological.king(GROUPS, OUTCOMES, esigma=5e-324), "esigma=5e-324"),
         (lambda: areas.nested_rate("text", [9.0] * 4, [0] * 4), "totals"),
         (lambda: areas.nested_rate([4.0], [9.0] * 4, 0), "parent"),
         (lambda: cl.Polygons.join(SQUARES, None), r"sets\[1\]"),

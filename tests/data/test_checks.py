@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from crosslevel.data import checks
@@ -73,3 +75,28 @@ def test_an_entry_that_is_no_number_is_named_with_its_row(values):
         checks.as_numbers(values, "y")
     with pytest.raises(InputError, match=r"y holds something that is not a number"):
         checks.as_numbers([[1, 2], [3]], "y")
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_an_index_that_counts_is_names_beside_the_same_numbers_in_another_order(frame):
+    values = pd.Series(["a", "b", "c"], name="v")
+    given = values.to_frame() if frame else values
+    aligned = checks.align_rows(given, [2, 0, 1], "y")
+    assert (aligned["v"] if frame else aligned).tolist() == ["c", "a", "b"]
+    again = checks.align_rows(aligned, [2, 0, 1], "y")
+    assert again.equals(aligned)
+
+
+@pytest.mark.parametrize("keys", [[0, 1, 2], [5, 3, 9], [1, 2, 3], [0, 2, 2], [2.0, 0.0, 1.0], ["c", "a", "b"], [1, 0]])
+def test_an_index_that_counts_is_positions_beside_anything_else(keys):
+    values = pd.Series(["a", "b", "c"])
+    assert checks.align_rows(values, keys, "y").equals(values)
+
+
+def test_bools_are_no_numbers_of_rows():
+    assert checks.align_rows(pd.Series(["a", "b"]), [True, False], "y").tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("make", [list, np.array, pl.Series])
+def test_what_has_no_index_is_taken_by_position(make):
+    assert list(checks.align_rows(make(["a", "b"]), [1, 0], "y")) == ["a", "b"]

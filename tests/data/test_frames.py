@@ -124,3 +124,11 @@ def test_a_pandas_index_is_never_data():
 def test_what_no_table_can_hold_gets_a_sentence(frame, message):
     with pytest.raises(InputError, match=message):
         frames.to_arrow(frame, "people")
+
+
+@pytest.mark.parametrize("values", [["a", np.nan, "b"], np.array(["a", np.nan, "b"], dtype=object), ["a", pd.NA, "b"]])
+def test_nan_among_text_is_missing(values):
+    table = frames.to_arrow({"group": values}, "partition")
+    assert table["group"].to_pylist() == ["a", None, "b"]
+    with pytest.raises(InputError, match=r"has 1 missing value\(s\), the first in row 1; a group key must be known"):
+        frames.group_rows(table, "group", "partition")

@@ -227,3 +227,68 @@ def test_parts_of_one_or_a_hundred_trials_everywhere_are_said(of):
     places = towns(yes=[0.25 * of + 0.1, 0.5 * of, 0.75 * of], all=[of] * 3)
     with pytest.warns(CrosslevelWarning, match=f"successes='yes' are parts of {of} trials"):
         read(places)
+
+
+def test_shares_of_several_outcomes_are_refused():
+    """Shares of .6 and .4 were read as six and four tenths of a voter."""
+    shares = towns(yes=[0.6, 0.3, 0.5], no=[0.4, 0.7, 0.5], all=[900, 500, 200])
+    with pytest.raises(InputError, match=r"outcomes=\['yes', 'no'\] are at most 1 in every place.*shares by trials"):
+        read(shares, None, "all", outcomes=["yes", "no"])
+    with pytest.raises(InputError, match=r"are at most 1.*shares by the number of people counted in each place"):
+        read(shares, None, None, outcomes=["yes", "no"])
+    assert read(towns(yes=[0, 1, 0], no=[1, 0, 1]), None, None, outcomes=["yes", "no"]).totals.exhaustive
+
+
+def test_percent_of_several_outcomes_are_asked_about():
+    percent = towns(yes=[60.4, 30.1, 50.2], no=[39.7, 69.9, 49.8], all=[900, 500, 200])
+    with pytest.warns(CrosslevelWarning, match="are at most 100 in every place and mostly no whole number"):
+        read(percent, None, "all", outcomes=["yes", "no"])
+    for digits in (1, 0):
+        rounded = {n: np.round(percent[n], digits) for n in ("yes", "no")}
+        with pytest.warns(CrosslevelWarning, match="are 100 together in every place: if these are percent"):
+            read(towns(**rounded), None, None, outcomes=["yes", "no"])
+
+
+def many(k, n, **more):
+    return {"town": list(range(len(n))), "yes": k, "all": n, **more}
+
+
+def test_whole_percent_beside_real_trials_are_asked_about_and_counts_are_not():
+    rng = np.random.default_rng(0)
+    n = np.round(np.exp(rng.normal(6, 0.8, 40))) + 100
+    n[0], rate = 2000, rng.uniform(0.2, 0.8, 40)
+    percent = np.round(100 * rate)
+    with pytest.warns(
+        CrosslevelWarning, match="successes='yes' is at most 100.*no larger where trials are more.*percent"
+    ):
+        read(many(percent, n))
+    with pytest.warns(CrosslevelWarning, match=r"outcomes=\['yes', 'no'\] are at most 100.*no larger where trials"):
+        read(many(percent, n, no=100 - percent), None, "all", outcomes=["yes", "no"])
+    for counts in (
+        many(rng.binomial(n.astype(int), 0.02), n),  # grow with trials
+        many(rng.binomial(n.astype(int), 0.001), n),  # so rare that growth is hidden
+        many(percent[:9], n[:9]),  # too few to tell
+        many(percent, np.full(40, 2000.0)),  # a sample of the same size everywhere
+        many(percent, np.linspace(200, 999, 40)),  # small places
+    ):
+        read(counts)
+
+
+def test_shares_of_a_population_are_refused():
+    """Half a voter in every place, of hundreds of people."""
+    shares = towns(yes=[0.3, 0.2, 0.1], all=[0.5, 0.6, 0.4], everybody=[900, 500, 200])
+    with pytest.raises(InputError, match="trials='all' is at most 1 in every place.*population column 'everybody'"):
+        read(shares, population="everybody")
+    assert read(towns(yes=[0, 1, 0], all=[1, 1, 1]), population="everybody").totals.turnout
+
+
+def test_counts_in_thousands_are_told_what_they_may_be():
+    with pytest.raises(InputError, match="shares, or counts in a unit such as thousands.*counts by their unit"):
+        read(towns(yes=[0.412, 0.501, 0.077], all=[0.9, 1.4, 0.1]))
+
+
+def test_weights_in_single_precision_are_the_same_people():
+    found, weight = matched(places("ab"), ["a", "b"]), np.array([4.1, 6.3])
+    check_people(["a", "b"], weight.astype(np.float32).astype(float), found, weight, part=False)
+    with pytest.raises(InputError, match="people are not those of fit"):
+        check_people(["a", "b"], weight * (1 + 1e-4), found, weight, part=False)

@@ -396,3 +396,26 @@ def test_bags_of_one_that_a_second_kernel_keeps_are_counted(tmp_path):
         crosslevel.save(model, tmp_path / "n", allow_rows=False)
     groups = [rng.normal(t, 1.0, size=(9, 2)) for t in people[:, 0]]
     crosslevel.save(model.fit(groups, people[:, 0]), tmp_path / "n", allow_rows=False)
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda bags: [pd.Series(bag) for bag in bags]])
+def test_a_list_of_columns_is_refused_for_it_could_be_a_list_of_people(make):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=20)
+    bags = [rng.normal(center, 1.0, 15) for center in y]
+    with pytest.raises(InputError, match=r"1-D arrays of length 15.*Bags.from_list\(X\).*2-D array"):
+        MeanShrinkage(n_landmarks=5).fit(make(bags), y)
+    model = BayesianLinear(n_landmarks=5)
+    assert model.fit(Bags.from_list(bags), y).n_features_in_ == 1
+    assert model.fit(np.array(bags), y).n_features_in_ == 15
+    assert model.fit([bag.tolist() for bag in bags], y).n_features_in_ == 15
+    assert model.fit([bag[:1] for bag in bags], y).n_features_in_ == 1  # both readings are the same
+
+
+def test_a_shuffled_frame_of_bags_of_one_is_matched_with_labels_that_count(world):
+    bags, y = world
+    people, labels = pd.DataFrame(bags.mean()), pd.Series(y)
+    order = people.sample(frac=1.0, random_state=0).index
+    model = BayesianLinear(n_landmarks=10, random_state=0)
+    by_name, by_position = (model.fit(people.loc[order], v).predict(people) for v in (labels, labels[order].to_numpy()))
+    np.testing.assert_array_equal(by_name, by_position)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from crosslevel.errors import InputError
@@ -185,3 +186,67 @@ def test_y_of_another_length_or_kind(frame, y):
         KRLS().fit(frame, y[:29])
     refuse("y holds something that is not a number", frame, ["a"] * 30)
     refuse("X has no columns", frame[[]], y)
+
+
+def shuffled(values):
+    return values.sample(frac=1.0, random_state=0)
+
+
+def test_a_shuffled_frame_is_matched_with_an_outcome_that_counts_its_rows(frame, y):
+    expected = KRLS().fit(frame, y)
+    found = KRLS().fit(shuffled(frame), y)
+    order = shuffled(frame).index
+    np.testing.assert_allclose(found.fitted_, expected.fitted_[order], rtol=1e-8)
+    assert found.score(shuffled(frame), y) == pytest.approx(expected.score(frame, y), rel=1e-8)
+    filtered = frame.set_axis(frame.index + 7, axis=0)  # other numbers than those of the rows: positions count
+    np.testing.assert_array_equal(KRLS().fit(filtered, y).fitted_, expected.fitted_)
+    np.testing.assert_allclose(KRLS().fit(shuffled(frame), y[order].to_numpy()).fitted_, found.fitted_, rtol=1e-8)
+
+
+def test_weights_clusters_and_groups_are_matched_with_a_shuffled_frame(frame, y):
+    weight, cluster = pd.Series(np.arange(30) % 4 + 1), pd.Series(np.arange(30) // 3)
+    group = pd.Series(np.where(np.arange(30) < 12, "first", "last"), name="part")
+    expected = KRLS(penalty=1.0).fit(frame, y, weight, cluster).effects(by=group)
+    found = KRLS(penalty=1.0).fit(shuffled(frame), y, weight, cluster).effects(by=group)
+    assert found["part"].tolist() == expected["part"].tolist()
+    for name in ("estimate", "std_error"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, dict])
+def test_columns_of_new_rows_are_found_by_name(frame, y, kind):
+    model = KRLS().fit(frame, y)
+    new = frame.head(4)
+    other = kind({"arm": new["arm"].tolist(), "more": [np.nan] * 4, "age": new["age"].tolist()})
+    np.testing.assert_array_equal(model.predict(other), model.predict(new))
+    np.testing.assert_array_equal(model.effects_at(other), model.effects_at(new))
+    lacking = kind({"arm": new["arm"].tolist(), "Age": new["age"].tolist()})
+    for ask in (model.predict, model.effects_at):
+        with pytest.raises(
+            InputError, match=r"X lacks 1 column\(s\) that fit was given, 'age'; .*Did you mean 'Age'\?"
+        ):
+            ask(lacking)
+
+
+def test_columns_without_names_are_matched_by_their_order(frame, y):
+    numbers = np.column_stack([frame["age"], np.arange(30.0)])
+    model = KRLS().fit(numbers, y.to_numpy())
+    for new in (pd.DataFrame({"age": [0.0], "n": [1.0]}), {"age": [0.0], "n": [1.0]}):
+        with pytest.raises(InputError, match="those of fit had no names.*pass an array"):
+            model.predict(new)
+    counted = KRLS().fit(pd.DataFrame(numbers), y)
+    np.testing.assert_array_equal(counted.predict(numbers), counted.predict(pd.DataFrame(numbers)))
+
+
+@pytest.mark.parametrize("named", [2, "2", 2.0])
+def test_the_reference_may_be_the_text_of_a_level(frame, y, named):
+    coded = frame.assign(arm=np.arange(30) % 3 + 1)
+    model = KRLS(categorical=["arm"], reference={"arm": named}).fit(coded, y)
+    assert model.encoding_.factors == {"arm": (2, 1, 3)}
+    refuse(
+        r"reference\['arm'\]='4' is not a level; the levels are 1, 2, 3",
+        coded,
+        y,
+        categorical=["arm"],
+        reference={"arm": "4"},
+    )

@@ -3,8 +3,9 @@
 Each check of numbers returns the array it accepted, as contiguous float64, so a caller validates and converts in one line.
 
 Names win: a pandas index (unless it only counts the rows, 0, 1, ...) and a key column are names. They are matched with the rows or groups
-they belong to, and refused where they do not match; only what has no names is taken by position. ``align_rows(y, row_keys(X), "y")`` puts
-what belongs to the rows of X in their order, ``align_groups(y, bags.keys, "y")`` one value per group.
+they belong to, and refused where they do not match; only what has no names is taken by position. An index that counts is names, too,
+where the other side holds the same numbers in another order: that of a frame that was shuffled or sorted. ``align_rows(y, row_keys(X),
+"y")`` puts what belongs to the rows of X in their order, ``align_groups(y, bags.keys, "y")`` one value per group.
 """
 
 from __future__ import annotations
@@ -380,6 +381,9 @@ def names_of(values: object) -> list[Any] | None:
 def align_rows(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str) -> Any:
     """Put values that carry names in the order of the keys; leave those without names, or without keys to match, as they are.
 
+    A pandas index that only counts the rows is matched with keys that are the same numbers in another order: those of a frame that was
+    shuffled or sorted.
+
     Parameters
     ----------
     values : Series, frame, array or None
@@ -395,11 +399,24 @@ def align_rows(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str
     ['right', 'left']
     >>> align_rows(["left", "right"], ["a", "b"], "y")
     ['left', 'right']
+    >>> align_rows(pd.Series(["left", "right"]), [1, 0], "y").tolist()
+    ['right', 'left']
     """
-    labels = names_of(values) if keys is not None else None
+    if keys is None:
+        return values
+    labels, known = names_of(values), _as_list(keys)
+    if labels is None and _counts_in_another_order(known):
+        count = row_keys(values)
+        labels = count if count is not None and len(count) == len(known) else None
     if labels is None:
         return values
-    return cast("Any", values).iloc[_match(labels, _as_list(keys), argument)]
+    return cast("Any", values).iloc[_match(labels, known, argument)]
+
+
+def _counts_in_another_order(keys: list[Any]) -> bool:
+    """Tell whether keys are the numbers of the rows, 0 to n - 1, but not in their order."""
+    count = list(range(len(keys)))
+    return keys != count and all(type(k) is int for k in keys) and set(keys) == set(count)
 
 
 def align_groups(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str, key: str | None = None) -> Any:

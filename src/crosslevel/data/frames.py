@@ -148,12 +148,20 @@ def _from_mapping(columns: Mapping[Any, Any], argument: str) -> pa.Table:
     arrays = {}
     for name, values in columns.items():
         try:
-            arrays[str(name)] = pa.array(values)
+            arrays[str(name)] = _as_column(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{argument}[{name!r}] holds values of mixed types or of a type no table has ({error}); give the column one type."
             ) from error
     return pa.table(arrays)
+
+
+def _as_column(values: Any) -> Any:
+    """Read values as a column; NaN among text is missing."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError):
+        return pa.array(values, from_pandas=True)
 
 
 def from_arrow(table: pa.Table, kind: FrameKind = "pyarrow") -> Any:

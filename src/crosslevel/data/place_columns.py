@@ -2,6 +2,7 @@
 
 ``count_groups(places, by, {"race": ["white", "black"]})`` makes people of counts: a row for every place and group, weighing as many as
 there are. ``learn_covariates(table, names)`` and ``covariates.read(table)`` give numbers and levels of places as columns of a regression.
+``total_column(counts)`` and ``total_rows(counts)`` find totals among what they are totals of, whose people would count twice.
 """
 
 from __future__ import annotations
@@ -26,6 +27,64 @@ WHOLE = 0.005
 """How far counts may be off the number of people, and shares off one, for rounding."""
 ROUNDING = 1e-12
 """Range of a covariate, relative to its largest number, that is rounding."""
+SAME = 1e-9
+"""Largest difference between a total and the sum of its parts, relative to the total, that is rounding."""
+
+
+def total_column(counts: FloatArray) -> int | None:
+    """Find a column that is the sum of all others in every row: of three columns and three rows with people, at least.
+
+    Parts that are the same share of every row may add up to another by chance, and are left alone.
+
+    Parameters
+    ----------
+    counts : (n_rows, n_columns)
+        Rows with missing values are left out.
+
+    Examples
+    --------
+    >>> total_column(np.array([[10.0, 20, 30], [5, 1, 6], [7, 7, 14]]))
+    2
+    """
+    known = counts[(counts > 0).any(axis=1) & np.isfinite(counts).all(axis=1)]
+    rows = known.sum(axis=1, keepdims=True)
+    if known.shape[1] < 3 or len(known) < 3 or np.ptp(known / rows, axis=0).max() < SAME:
+        return None
+    found = (np.abs(2 * known - rows) <= SAME * rows).all(axis=0)
+    return int(np.argmax(found)) if found.any() else None
+
+
+def total_rows(counts: FloatArray, within: Sequence[object] | None = None) -> list[int]:
+    """Find the rows that are, in every column, the sum of all other rows: of three rows with people, at least.
+
+    Where all rows have the same composition, one equal number makes all equal: that can be chance, and they are left alone.
+
+    Parameters
+    ----------
+    counts : (n_rows, n_columns)
+        Missing values count nobody.
+    within : (n_rows,), optional
+        What each row is a part of; rows are compared with the sum of the others of the same whole.
+
+    Examples
+    --------
+    >>> total_rows(np.array([[10.0, 20], [5, 1], [15, 21]]))
+    [2]
+    """
+    counts = np.nan_to_num(counts, posinf=0.0, neginf=0.0)
+    wholes: dict[object, int] = {}
+    code = np.array([wholes.setdefault(w, len(wholes)) for w in within or [None] * len(counts)], dtype=np.intp)
+    people = counts.sum(axis=1)
+    shares = counts / np.where(people > 0, people, 1.0)[:, None]
+    sums = np.zeros((len(wholes), counts.shape[1]))
+    np.add.at(sums, code, counts)
+    same = (people > 0) & (np.abs(2 * counts - sums[code]) <= SAME * sums[code]).all(axis=1)
+    found = []
+    for i in np.flatnonzero(same).tolist():
+        beside = shares[(code == code[i]) & (people > 0)]
+        if len(beside) >= 3 and np.ptp(beside, axis=0).max() > SAME:
+            found.append(i)
+    return found
 
 
 def read_composition(composition: Any) -> dict[str, dict[str, str]]:
@@ -85,13 +144,9 @@ def count_groups(
     for name, levels in composition.items():
         counts = {level: _read(table, column, "composition", keys) for level, column in levels.items()}
         whole = np.sum(list(counts.values()), axis=0)
+        _refuse_total_level(name, counts, levels)
         if total is None:
-            parts_ = np.array(list(counts.values()))
-            if (whole <= 1 + 1e-6).all() and (parts_ != np.round(parts_)).any():
-                raise InputError(
-                    f"composition[{name!r}] adds up to at most 1 in every place: these are shares; pass weight=, the column of places "
-                    "with the number of people."
-                )
+            _refuse_shares(name, np.array(list(counts.values())), whole)
             total = whole
         empty = (whole <= 0) & (total > 0)
         if empty.any():
@@ -110,6 +165,12 @@ def count_groups(
                 )
         shares.append({level: v / np.where(whole > 0, whole, 1.0) for level, v in counts.items()})
     assert total is not None
+    again = total_rows(np.column_stack([total * share for by_level in shares for share in by_level.values()]))
+    if again:
+        raise InputError(
+            f"composition: {keys[again[0]]!r} counts in every level what the other places count together, so that everybody counts twice; "
+            "leave its row out of places."
+        )
     parts = []
     for levels_ in itertools.product(*shares):
         n = total * np.prod([s[level] for s, level in zip(shares, levels_, strict=True)], axis=0)
@@ -118,6 +179,39 @@ def count_groups(
         own |= {name: pa.repeat(pa.scalar(level), len(rows)) for name, level in zip(composition, levels_, strict=True)}
         parts.append(pa.table({**own, N_PEOPLE: n[rows]}))
     return pa.concat_tables(parts)
+
+
+def _refuse_total_level(name: str, counts: Mapping[str, FloatArray], columns: Mapping[str, str]) -> None:
+    found = total_column(np.column_stack(list(counts.values())))
+    if found is not None:
+        level = list(counts)[found]
+        raise InputError(
+            f"composition[{name!r}]: the column {columns[level]!r} is the sum of the others in every place, so that everybody counts "
+            "twice; leave it out, or pass it as weight=."
+        )
+
+
+def _refuse_shares(name: str, counts: FloatArray, whole: FloatArray) -> None:
+    """Refuse shares and percentages without the number of people; warn where counts of 100 people may be percentages."""
+    fractions, filled = bool((counts != np.round(counts)).any()), whole[whole > 0]
+    if (whole <= 1 + 1e-6).all() and fractions:
+        raise InputError(
+            f"composition[{name!r}] adds up to at most 1 in every place: these are shares; pass weight=, the column of places "
+            "with the number of people."
+        )
+    if len(filled) < 3 or (np.abs(filled - 100) > 100 * WHOLE).any():
+        return
+    if fractions:
+        raise InputError(
+            f"composition[{name!r}] adds up to 100 in every place: these are percentages; divide them by 100, and pass weight=, the "
+            "column of places with the number of people."
+        )
+    warnings.warn(
+        f"composition[{name!r}] adds up to 100 in every place. If these are percentages, divide them by 100, and pass weight=, the "
+        "column of places with the number of people: without it all places weigh the same.",
+        CrosslevelWarning,
+        stacklevel=3,
+    )
 
 
 def _read(table: pa.Table, name: str, argument: str, keys: Sequence[object]) -> FloatArray:

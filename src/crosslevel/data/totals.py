@@ -20,10 +20,13 @@ import pyarrow as pa
 from crosslevel.data import checks, frames
 from crosslevel.data.frames import fingerprint
 from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-SAME = 1e-9
-"""Relative difference of two sums of the same weights that is rounding."""
+SAME = 1e-5
+"""Relative difference of two sums of the same weights that is rounding, of single precision too."""
+PERCENT_PLACES, PERCENT_TRIALS, PERCENT_SPREAD, PERCENT_MEDIAN, PERCENT_GROWTH = 10, 1000, 0.3, 5, 0.3
+"""Whole numbers up to 100 are asked about as percent with at least so many places, with trials that reach so many and whose logarithms
+differ by so much, above this median (counts of rare events hardly grow with trials), and below this rank correlation with trials."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +192,11 @@ def _totals(
     k, left = chain(parts, n, exhaustive)
     if population is None:
         return Totals(chosen, k, left, False)
+    if (n <= 1).all() and (_broken(n).any() or _broken(parts).any()):
+        raise InputError(
+            f"trials={trials!r} is at most 1 in every place, beside a population: these are shares, or counts in a unit such as "
+            f"thousands; multiply shares, those of successes too, by the population column {population!r}, and counts by their unit."
+        )
     everybody = _counts(table, population, "population", names)
     over = n > everybody
     if over.any():
@@ -214,7 +222,7 @@ def read_counts(
         k, n = checks.check_successes(
             _counts(table, successes, "successes", names), _counts(table, trials, "trials", names), names
         )
-        _refuse_shares(successes, k, n)
+        _refuse_shares(f"successes={successes!r} is", k[None, :], n)
         return (successes,), k[None, :], n
     if successes is not None:
         raise InputError("successes and outcomes are both given; name one outcome in successes or several in outcomes.")
@@ -224,30 +232,63 @@ def read_counts(
     parts = np.vstack([_counts(table, name, "outcomes", names) for name in chosen])
     n = parts.sum(axis=0) if trials is None else _counts(table, trials, "trials", names)
     checks.check_successes(parts.sum(axis=0), n, names)
+    _refuse_shares(f"outcomes={list(chosen)!r} are", parts, n, trials is not None)
     return chosen, parts, n
 
 
-def _refuse_shares(name: str, k: FloatArray, n: FloatArray) -> None:
-    """Refuse shares in place of counts; warn of what looks like percent."""
-    parts = np.abs(k - np.round(k)) > 1e-6
-    if (k <= 1).all() and parts.any() and (n > 1).any():
+def _refuse_shares(what: str, parts: FloatArray, n: FloatArray, told: bool = True) -> None:
+    """Refuse shares in place of counts; warn of what looks like percent.
+
+    Parameters
+    ----------
+    what : str
+        The beginning of the sentence.
+    parts : (n_outcomes, q)
+    n : (q,)
+    told : bool
+        Whether the trials are a column of their own, not the sum of the parts.
+    """
+    broken, whole = _broken(parts), "trials" if told else "the number of people counted in each place"
+    if (parts <= 1).all() and broken.any() and (not told or (n > 1).any()):
         raise InputError(
-            f"successes={name!r} is at most 1 in every place, in parts of one: these are shares; multiply them by trials."
+            f"{what} at most 1 in every place, in parts of one: these are shares, or counts in a unit such as thousands; multiply "
+            f"shares by {whole}, and counts by their unit."
         )
-    if (k <= 100).all() and (n > 100).all() and parts.sum() > len(k) / 2:
-        warnings.warn(
-            f"successes={name!r} is at most 100 in every place and mostly no whole number: if these are percent, multiply them by trials "
-            "and divide by 100.",
-            CrosslevelWarning,
-            stacklevel=2,
+    repair = f"if these are percent, multiply them by {whole} and divide by 100."
+    said = []
+    if (parts <= 100).all() and (n > 100).all() and broken.sum() > broken.size / 2:
+        said.append(f"{what} at most 100 in every place and mostly no whole number: {repair}")
+    if (parts <= 100).all() and not broken.any() and _stays(parts.sum(axis=0), n):
+        said.append(f"{what} at most 100 in every place and no larger where trials are more: {repair}")
+    asked = n[n > 0]
+    if told and broken.any() and (n == n[0]).all() and n[0] in (1, 100):
+        said.append(
+            f"{what.rsplit(' ', 1)[0]} are parts of {n[0]:g} trials in every place, as shares and percent are: every place counts alike "
+            "then in rates of several places. Multiply both by the people of each place."
         )
-    if parts.any() and (n == n[0]).all() and n[0] in (1, 100):
-        warnings.warn(
-            f"successes={name!r} are parts of {n[0]:g} trials in every place, as shares and percent are: every place counts alike then "
-            "in rates of several places. Multiply both by the people of each place.",
-            CrosslevelWarning,
-            stacklevel=2,
-        )
+    elif not told and len(asked) and (np.abs(asked - 100) <= 1).all():  # percent are rounded
+        said.append(f"{what} 100 together in every place: {repair}")
+    for text in said:
+        warnings.warn(text, CrosslevelWarning, stacklevel=3)
+
+
+def _broken(counts: FloatArray) -> BoolArray:
+    """Tell which counts are no whole numbers."""
+    return np.asarray(np.abs(counts - np.round(counts)) > 1e-6)
+
+
+def _stays(k: FloatArray, n: FloatArray) -> bool:
+    """Tell whether numbers are no larger where trials are more, though trials differ much: so are percent, and counts are not."""
+    k, n = k[n > 0], n[n > 0]
+    if len(n) < PERCENT_PLACES or n.max() < PERCENT_TRIALS or np.log(n).std() <= PERCENT_SPREAD:
+        return False
+    if np.median(k) < PERCENT_MEDIAN:
+        return False
+    ranks = []
+    for values in (k, n):
+        _, at, times = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(times) - 0.5 * (times - 1))[at])
+    return bool(np.ptp(ranks[0]) == 0 or np.corrcoef(ranks[0], ranks[1])[0, 1] < PERCENT_GROWTH)
 
 
 def chain(parts: FloatArray, n: FloatArray, exhaustive: bool) -> tuple[FloatArray, FloatArray]:

@@ -66,9 +66,16 @@ def _listed_bags(X: Sequence[Any]) -> Any:
         raise InputError("X is an empty list; pass at least one bag.")
     if any(np.ndim(bag) == 2 for bag in X if isinstance(bag, np.ndarray)) or np.ndim(X[0]) == 2:
         return Bags.from_list(X)
-    if len({len(bag) for bag in X if isinstance(bag, np.ndarray) and bag.ndim == 1}) > 1:
+    lengths = {len(bag) for bag in X if len(getattr(bag, "shape", ())) == 1}
+    if len(lengths) > 1:
         raise InputError(
             "X is a list of 1-D arrays of different lengths; a bag is people x columns: pass each as bag[:, None]."
+        )
+    if lengths - {1}:
+        (n,) = lengths
+        raise InputError(
+            f"X is a list of 1-D arrays of length {n:,}, which may be bags of {n:,} people with one column or of one person with {n:,} "
+            "columns; pass Bags.from_list(X) for the former, a 2-D array (np.array(X)) for the latter."
         )
     return X
 

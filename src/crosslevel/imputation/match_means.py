@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.logit_shift import logit, shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
 TINY = 1e-300
+NEVER = 745.0
+"""A logit this low is a probability of zero."""
 WHOLE = 1e-6
 """A total this near to a whole number, relative to its size, is one: published means carry rounding."""
 
@@ -32,6 +35,37 @@ def group_means(values: FloatArray, group: IntArray, n_groups: int, weight: Floa
     sums = np.array([np.bincount(group, w * r, n_groups) for r in rows])
     means = np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0)
     return means if values.ndim == 2 else means[0]
+
+
+def draw_means(mean: FloatArray, error: FloatArray | None, rng: np.random.Generator, kind: str) -> FloatArray:
+    """Draw the true mean of each group around the published one, (P,): one normal deviate per group, by its standard error.
+
+    Parameters
+    ----------
+    mean : (P,)
+        Published; NaN stays NaN.
+    error : (P,) or None
+        Published standard errors; none where NaN, and random numbers are drawn only where there is one.
+    rng : numpy.random.Generator
+    kind : {"bernoulli", "gaussian", "poisson", "exponential"}
+        Shares move on the scale of the logit, numbers as they are, what is never negative on the scale of the logarithm. Shares of 0 and
+        1, and means of 0, have no place on these scales and stay.
+
+    Examples
+    --------
+    >>> draw_means(np.array([0.5, 0.2]), np.array([0.05, np.nan]), np.random.default_rng(0), "bernoulli").round(3).tolist()
+    [0.506, 0.2]
+    """
+    sd = np.zeros(len(mean)) if error is None else np.nan_to_num(np.where(np.isnan(mean), 0.0, error))
+    if not (sd > 0).any():
+        return mean
+    move = sd * rng.standard_normal(len(mean))
+    if kind == "gaussian":
+        return np.asarray(mean + move)
+    inside = (mean > 0.0) & ((mean < 1.0) | (kind != "bernoulli"))
+    m = np.where(inside, mean, 0.5)
+    moved = expit(logit(m) + move / (m * (1.0 - m))) if kind == "bernoulli" else m * np.exp(move / m)
+    return np.asarray(np.where(inside & (move != 0.0), moved, mean))
 
 
 def shift_mean(values: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
@@ -93,6 +127,52 @@ def shift_logit(p: FloatArray, group: IntArray, target: FloatArray, weight: Floa
     w = np.ones(len(group)) if weight is None else weight
     rate = shift_to_total(logit(rows), w, group, target).rate
     return rate if p.ndim == 2 else rate[0]
+
+
+def group_constants(
+    values: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None, kind: str
+) -> FloatArray:
+    """Give what makes the mean of each group the target, (P,): added to logits or to numbers, or a factor.
+
+    Parameters
+    ----------
+    values : (n,)
+    group : (n,) int
+    target : (P,)
+        Where it is NaN, or where nobody is, the constant changes nothing.
+    weight : (n,), optional
+    kind : {"bernoulli", "gaussian", "poisson", "exponential"}
+
+    Examples
+    --------
+    >>> group_constants(np.array([1.0, 3.0]), np.array([0, 0]), np.array([1.0, np.nan]), None, "poisson").tolist()
+    [0.5, 1.0]
+    """
+    if kind == "bernoulli":
+        f = logit(np.clip(values, TINY, 1.0 - 1e-16))
+        w = np.ones(len(group)) if weight is None else weight
+        shift = shift_to_total(f[None], w, group, target).shift[0]
+        shift = np.where(target <= 0.0, -NEVER, np.where(target >= 1.0, NEVER, shift))
+        return np.asarray(np.nan_to_num(shift))
+    mean = group_means(values, group, len(target), weight)
+    if kind == "gaussian":
+        return np.asarray(np.nan_to_num(target - mean))
+    factor = np.divide(target, mean, out=np.ones(len(target)), where=mean > 0)
+    return np.asarray(np.where(np.isnan(factor), 1.0, factor))
+
+
+def apply_constants(values: FloatArray, group: IntArray, constants: FloatArray, kind: str) -> FloatArray:
+    """Change values (n,) by the constants of their groups, which :func:`group_constants` found of other people.
+
+    Examples
+    --------
+    >>> apply_constants(np.array([0.5, 3.0]), np.array([1, 0]), np.array([2.0, 4.0]), "poisson").tolist()
+    [2.0, 6.0]
+    """
+    own = constants[group]
+    if kind == "bernoulli":
+        return np.asarray(expit(logit(np.clip(values, TINY, 1.0 - 1e-16)) + own))
+    return np.asarray(values + own if kind == "gaussian" else values * own)
 
 
 def whole_totals(

@@ -22,7 +22,7 @@ from crosslevel.data.cells import learn_table, read_codes
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import InputError, listed, nearest, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 FEWEST_ROWS = 3
@@ -122,7 +122,10 @@ def _with_reference(
     most = int(np.argmax(np.bincount(read_codes(rows, column), counts, len(levels))))
     first = references.get(column.name, levels[most])
     if first not in levels:
-        raise unknown_name(f"reference[{column.name!r}]", first, levels, "level")
+        alike = [v for v in levels if str(first) in (str(v), label(v))]  # '1' for 1, as answers write it
+        if len(alike) != 1:
+            raise unknown_name(f"reference[{column.name!r}]", first, levels, "level")
+        first = alike[0]
     order = sorted(range(len(levels)), key=lambda i: levels[i] != first)
     return Category(column.name, column.levels.take(pa.array(order)), has_null=False)
 
@@ -240,8 +243,16 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
 
 
 def read_predict(estimator: Any, X: Any, encoding: Encoding, missing: str) -> tuple[FloatArray, BoolArray]:
-    """Read new rows: the matrix of those without missing values, and which they are."""
-    table = _as_table(estimator, X, reset=False)
+    """Read new rows: the matrix of those without missing values, and which they are.
+
+    The columns of a table are found by name, in any order; those that fit was not given are left alone.
+    """
+    table, names = _as_table(estimator, X, reset=False), [c.name for c in encoding.columns]
+    if frames.is_frame(X):
+        _check_columns(estimator, table, names)
+        table = table.select(names)
+    else:
+        table = table.rename_columns(names)
     matrix = encoding.encode(table)
     whole: BoolArray = ~np.asarray(np.isnan(matrix).any(axis=1))
     if missing == "error" and not whole.all():
@@ -256,23 +267,33 @@ def _as_table(estimator: Any, X: Any, *, reset: bool) -> pa.Table:
         table = frames.to_arrow(X, "X")
         if table.num_columns == 0:
             raise InputError("X has no columns (0 feature(s)); pass at least one covariate.")
-        if isinstance(X, Mapping) or not hasattr(X, "shape"):
-            _check_names(estimator, table, reset)
+        if not reset:
+            return table
+        if isinstance(X, Mapping) or not hasattr(X, "shape"):  # what scikit-learn does for frames it knows
+            estimator.feature_names_in_ = np.array(table.column_names, dtype=object)
+            estimator.n_features_in_ = table.num_columns
         else:
-            validate_data(estimator, X, reset=reset, skip_check_array=True)
+            validate_data(estimator, X, skip_check_array=True)
         return table
     array = validate_data(estimator, checks.unmasked(X), dtype=np.float64, ensure_all_finite=False, reset=reset)
     names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(array.shape[1])])
     return pa.table({str(n): array[:, j] for j, n in enumerate(names)})
 
 
-def _check_names(estimator: Any, table: pa.Table, reset: bool) -> None:
-    """Do for mappings and relations what scikit-learn does for frames it knows."""
-    if reset:
-        estimator.feature_names_in_ = np.array(table.column_names, dtype=object)
-        estimator.n_features_in_ = table.num_columns
-    else:
-        frames.check_columns(table, [str(n) for n in estimator.feature_names_in_], "X")
+def _check_columns(estimator: Any, table: pa.Table, names: Sequence[str]) -> None:
+    """Refuse new rows that lack columns of fit, by their names."""
+    there = table.column_names
+    lacking = [n for n in names if n not in there]
+    if len(lacking) == len(names) and not hasattr(estimator, "feature_names_in_"):
+        raise InputError(
+            f"X has the columns {listed(there)}, and those of fit had no names, so they cannot be matched; pass an array with the "
+            "columns in the order of fit."
+        )
+    if lacking:
+        raise InputError(
+            f"X lacks {len(lacking):,} column(s) that fit was given, {listed(lacking)}; its columns are {listed(there, 12)}. Add or "
+            f"rename them.{nearest(lacking[0], there)}"
+        )
 
 
 def _outcome(y: Any, n: int) -> FloatArray:

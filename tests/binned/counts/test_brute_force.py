@@ -100,7 +100,9 @@ def test_the_estimator_gives_the_same(monkeypatch):
     for name, extra in (("poisson", {}), ("negative_binomial", {}), ("binomial", {"trials": TRIALS})):
         gp = BinnedCountGP(name).fit(regions, COUNTS, cell=2.5, **extra)
         rows = into(bins, *NEW)
-        rows = rows / rows.sum(axis=1, keepdims=True) if name == "binomial" else rows
+        if name == "binomial":  # a share is a mean over the trials, spread evenly over their bins
+            rows = rows * (TRIALS @ bins.averages)
+            rows = rows / rows.sum(axis=1, keepdims=True)
         draws = fit_counts(bins, COUNTS, likelihood=name, **extra).draws().expected @ rows.T
         np.testing.assert_allclose(gp.predict(new), draws.mean(axis=0), rtol=1e-9)
 

@@ -128,6 +128,28 @@ def test_census_counts_that_do_not_fit_are_refused(world, change, says):
         fit(people, places, margins=change(census))
 
 
+def test_census_counts_that_contradict_the_people_are_said(world):
+    people, places = world
+    share = people.sex.eq(1).groupby(people.town).mean().reindex(places.town).to_numpy()
+    census = pd.DataFrame({"town": places.town, "sex=1": 1000 * share, "sex=2": 1000 * (1 - share)})
+    assert not any("margins" in text for text in fit(people, places, margins=census).warnings_)
+    census.loc[3, "sex=1"] = 0.0
+    found = [text for text in fit(people, places, margins=census).warnings_ if "margins" in text]
+    assert len(found) == 1
+    assert repr(places.town[3]) in found[0]
+    assert "sex=" in found[0]
+
+
+def test_few_people_a_place_are_said(world):
+    people, places = world
+    few = people.groupby("town").head(12)
+    assert any("few people" in text for text in fit(few, places).estimate(by="sex", rollup="all", n_draws=50).warnings)
+    with pytest.raises(InputError, match="cluster="):
+        fit(people.assign(psu=people.town), places, cluster="psu")
+    with pytest.raises(InputError, match="cluster='town'"):
+        fit(people, places, cluster="town")
+
+
 def test_people_as_they_are_have_neither(world):
     people, places = world
     with pytest.raises(InputError, match="cluster='home' has no effect with likelihood='exact'"):

@@ -1,5 +1,7 @@
 """Composition: shares with their sampling error by clusters, smoothed and raked, against plain formulas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from crosslevel.data.place_cells import Clusters, Pairs
 from crosslevel.ecological.persons import composition
 from crosslevel.ecological.persons.composition import SampledShares, measure_shares, rake, smooth_shares
 from crosslevel.ecological.persons.model import raked
+from crosslevel.errors import InputError
 
 COLUMNS = ((0, 2), (2, 5))
 
@@ -33,17 +36,17 @@ def sample(q=12, people=60, seed=0, household=2):
 
 
 def dense(levels, clusters, total, shares):
-    """Sum d_ic d_ic' over clusters, place by place."""
+    """Sum m / (m - 1) d_ic d_ic' over the m clusters, place by place."""
     p, out = shares.shape[1], []
     x = np.zeros((len(clusters.cell), p))
     for column in range(levels.shape[1]):
         x[np.arange(len(x)), levels[clusters.cell, column]] = 1.0
     for i in range(len(total)):
-        S = np.zeros((p, p))
-        for c in np.unique(clusters.cluster[clusters.place == i]):
+        S, own = np.zeros((p, p)), np.unique(clusters.cluster[clusters.place == i])
+        for c in own:
             mine = clusters.cluster == c
             d = clusters.weight[mine] @ (x[mine] - shares[i]) / total[i]
-            S += np.outer(d, d)
+            S += np.outer(d, d) * len(own) / (len(own) - 1)
         out.append(S)
     return np.array(out)
 
@@ -57,6 +60,35 @@ def test_shares_and_covariance_are_those_of_the_formula(monkeypatch):
     assert found.shares[0, 3] == pytest.approx(first)
     np.testing.assert_allclose(found.covariance, dense(levels, clusters, total, found.shares).mean(axis=0), atol=1e-15)
     np.testing.assert_allclose(found.size, total**2 / squares)
+
+
+@pytest.mark.parametrize("people", [2, 3, 10])
+def test_the_sampling_error_of_few_people_is_not_understated(people):
+    """A column that is alike in all places: what shares differ by is sampling, and is found so from two people on."""
+    rng, q = np.random.default_rng(0), 4000
+    place = np.repeat(np.arange(q), people)
+    cell = (rng.random(len(place)) < 0.3).astype(np.int32)
+    levels, weight = np.array([[0], [1]]), np.full(len(place), 1.0 / people)
+    pairs = Pairs(np.arange(q + 1, dtype=np.int64) * people, cell, weight)
+    alone = Clusters(place, cell, np.arange(len(place)), np.ones(len(place)))
+    total = np.full(q, float(people))
+    found = measure_shares(levels, pairs, total, alone, ((0, 2),), total)
+    assert found.covariance[1, 1] == pytest.approx(0.21 / people, rel=0.05)
+    given = measure_shares(levels, pairs, total, alone, ((0, 2),), total, np.full(q, float(people)))
+    np.testing.assert_allclose(given.covariance, found.covariance)
+
+
+def test_places_of_one_cluster_are_told_by_the_others():
+    levels, pairs, total, clusters, squares = sample(q=30, people=60, seed=4)
+    found = measure_shares(levels, pairs, total, clusters, COLUMNS, squares)
+    lone = replace(clusters, cluster=np.where(clusters.place < 10, -1 - clusters.place, clusters.cluster))
+    order = np.lexsort([lone.cluster, lone.place])
+    lone = Clusters(*(v[order] for v in (lone.place, lone.cell, lone.cluster, lone.weight)))
+    some = measure_shares(levels, pairs, total, lone, COLUMNS, squares)
+    assert np.diag(some.covariance) == pytest.approx(np.diag(found.covariance), rel=0.35)
+    every = replace(clusters, cluster=clusters.place.astype(np.int64))
+    with pytest.raises(InputError, match="cluster="):
+        measure_shares(levels, pairs, total, every, COLUMNS, squares)
 
 
 def test_people_alike_in_a_household_make_shares_less_sure():

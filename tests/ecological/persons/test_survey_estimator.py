@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -333,6 +334,29 @@ def test_a_report_says_what_the_survey_moved(compared, plain):
     assert found.keys == ("question", "column", "level", "method")
     assert any("points above the totals" in text for text in found.warnings)
     assert list(plain._report_tables()) == ["places"]
+
+
+def test_respondents_who_are_left_out_are_not_counted_among_those_who_answered(world, asked, model):
+    """Those of areas that places lack count neither in the estimate nor beside it."""
+    frame = asked.to_pandas()
+    strange = frame.assign(region="elsewhere", voted_dem=1)
+    both = fitted(world, survey=pa.Table.from_pandas(pd.concat([frame, strange])), unmatched="drop", **ASKED)
+    for by, rollup in (("race", "all"), ("sex", None)):
+        one, two = (rates(m, by=by, rollup=rollup).to_frame("pandas") for m in (model, both))
+        np.testing.assert_array_equal(one.survey_n, two.survey_n)
+        np.testing.assert_allclose(one.survey_direct, two.survey_direct)
+
+
+@pytest.mark.parametrize("n", [900, 1000, 1100])
+def test_surprising_evidence_converges_at_every_size(n):
+    """Steps gain little each where published shares are far from what totals say: fifty were too few in a window of sizes."""
+    far = nation(40, 60, n_states=4, random_state=0)
+    columns = ["race", "sex", "education"]
+    evidence = {"subgroup": ["race == 'black'", "race == 'white'"], "dem": [0.8 * n, 0.3 * n], "votes": [n, n]}
+    found = fitted(
+        far, {"spatial": "matern32", "hyperparameters": None}, evidence=evidence, columns=columns, coords=("lon", "lat")
+    )
+    assert found.estimate(by="race", rollup="all", n_draws=50)["estimate"].max() > 0.7
 
 
 def test_respondents_as_they_answered_stand_beside_the_neighborhood(world, asked, model, plain, tmp_path):

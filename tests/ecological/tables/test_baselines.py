@@ -163,7 +163,7 @@ def test_the_callers_kind_of_frame_comes_back():
     [
         ([[1, 2], [2, 1]], [[2, 1], [1, 2]], {}, r"groups has 2 unit\(s\) for 2 groups"),
         ([[1, 1], [2, 2], [3, 3]], [[2, 0], [1, 3], [2, 4]], {}, "move together or are zero"),
-        ([[1, 0], [2, 0], [3, 0]], [[1, 0], [1, 1], [2, 1]], {}, "move together or are zero"),
+        ([[1, 0], [2, 0], [4, 0]], [[1, 0], [1, 1], [2, 2]], {}, "move together or are zero"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": "pop"}, "weights='pop' is not a choice"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, 2]}, "weights has 2 rows for 3 units"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, -2, 1]}, r"weights has 1 negative value"),

@@ -196,6 +196,43 @@ def test_subgroup_intervals_hold_the_truth():
     assert ((table["conf_low"] - 0.03 <= truth) & (truth <= table["conf_high"] + 0.03)).all()
 
 
+def test_other_people_keep_the_level_of_their_group():
+    X, places, means, _, _ = binary_world()
+    model = CUDIA(3, method="map", n_draws=20).fit(X, places, means)
+    part = (X["kind"] == "c").to_numpy()
+    given = (X[part], places[part])
+    whole, own, raked = (
+        model.estimate("kind", *people, n_draws=20, match_means=match)
+        for people, match in (((X, places), None), (given, None), (given, True))
+    )
+    np.testing.assert_allclose(own["estimate"], whole.select(kind="c")["estimate"], rtol=1e-6)
+    np.testing.assert_allclose(raked["estimate"], raked["naive"], rtol=1e-6)
+    assert abs(own["estimate"][0] - raked["estimate"][0]) > 0.05
+    assert ((own["conf_low"] < own["estimate"]) & (own["estimate"] < own["conf_high"])).all()
+    drawn = model.sample(*given, n_draws=20, match_means=False).mean(axis=(0, 1))
+    np.testing.assert_allclose(drawn, own["estimate"], atol=0.08)
+    with pytest.raises(InputError, match="match_means='no'"):
+        model.estimate("kind", X, places, match_means="no")
+
+
+def test_errors_of_means_of_the_population_reach_draws_and_others_are_told():
+    X, places, means, _, _ = binary_world()
+    errors = means.assign(ill=0.04, income=0.2)
+    model = CUDIA(3, method="map", n_draws=20, aggregates_from="population").fit(X, places, means, aggregate_se=errors)
+    drawn = model.sample(X, places, n_draws=60)
+    by_place = np.array([pd.DataFrame(d).groupby(places.to_numpy()).mean().to_numpy() for d in drawn])
+    np.testing.assert_allclose(np.sqrt(by_place.var(axis=0).mean(axis=0)), [0.04, 0.2], rtol=0.2)
+    kept = CUDIA(3, method="map", n_draws=20).fit(X, places, means, aggregate_se=errors)
+    assert any("leave out their standard errors" in w for w in kept.clusters().warnings)
+    assert not any("leave out their standard errors" in w for w in model.clusters().warnings)
+
+
+def test_a_list_of_clusters_is_refused_by_name():
+    X, places, means, _, _ = binary_world()
+    with pytest.raises(InputError, match=r"n_clusters=array\(\[2, 3\]\) is not a whole number"):
+        CUDIA(np.array([2, 3])).fit(X, places, means)
+
+
 def test_selection_takes_the_simplest_within_one_error_of_the_best():
     X, places, means, _, _ = binary_world()
     model = CUDIA("auto", method="two_stage", n_restarts=2).fit(X, places, means)

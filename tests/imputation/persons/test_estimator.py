@@ -224,13 +224,88 @@ def test_numbers_with_and_without_their_scale():
     assert plain.estimate(by="partition").level is None
     with pytest.raises(InputError, match="'hidden'"):
         plain.sample({"x": x}, group, n_draws=1)
-    errors = CrossLevelImputer(family="gaussian").fit(
-        {"x": x},
-        group,
-        {"partition": np.arange(40), "u": means},
-        aggregate_se={"partition": np.arange(40), "u": np.full(40, u.std() / 10)},
-    )
-    assert errors.hidden_[0].unit == pytest.approx(sized.hidden_[0].unit)
+
+
+def test_errors_of_means_are_no_spread_among_persons():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(40), 60)
+    age = np.clip(np.round(rng.normal(3.5 + rng.normal(0, 1, 40)[group], 1)), 1, 6)
+    means = {"partition": np.arange(40), "bmi": _mean(22 + age, group)}
+    given = ({"age": age}, group, means)
+    errors = means | {"bmi": np.full(40, 0.05)}
+    number = {"family": {"bmi": "gaussian"}}
+    with pytest.warns(CrosslevelWarning, match=r"pass scale=, the standard deviation among persons \(aggregate_se= is"):
+        without = CrossLevelImputer(**number).fit(*given, aggregate_se=errors)
+    assert without.estimate("age").level is None
+    with pytest.raises(InputError, match=r"pass scale=\{'bmi': sd\}\.$"):
+        without.sample({"age": age}, group, n_draws=1)
+    sized = CrossLevelImputer(**number, scale=5.0).fit(*given, aggregate_se=errors)
+    draws = sized.sample({"age": age}, group, n_draws=3)[:, :, 0]
+    assert np.std(draws - means["bmi"][group]) == pytest.approx(5.0, rel=0.1)
+
+
+def test_errors_of_means_reach_estimates_and_draws(world):
+    errors = {"partition": np.arange(30), "hidden": np.full(30, 0.05)}
+    sure = CrossLevelImputer().fit(world.X, world.group, world.means)
+    unsure = CrossLevelImputer().fit(world.X, world.group, world.means, aggregate_se=errors)
+    assert (sure.estimate("partition")["std_error"] == 0).all()
+    est = unsure.estimate("partition")
+    np.testing.assert_allclose(est["std_error"], 0.05, rtol=1e-9)
+    assert ((est["conf_low"] < world.means - 0.05) & (est["conf_high"] > world.means + 0.05)).all()
+    for values in (True, False):
+        drawn = unsure.sample(world.X, world.group, n_draws=60, values=values)[:, :, 0]
+        by_group = np.array([_mean(d, world.group) for d in drawn])
+        assert np.sqrt((by_group.var(axis=0)).mean()) == pytest.approx(0.05, rel=0.15)
+        assert abs(by_group.mean() - world.means.mean()) < 0.005
+    # thirty independent errors average out over all people
+    ages = [m.estimate("age", sampling=False)["std_error"] for m in (sure, unsure)]
+    assert (ages[1] >= ages[0] * 0.98).all()
+    assert (ages[1] < np.hypot(1.05 * ages[0], 0.03)).all()
+
+
+def test_other_people_keep_the_level_of_their_group(world, fitted):
+    old = np.asarray(world.X["age"]) >= np.median(world.X["age"])
+    X, place = world.X.filter(pa.array(old)), world.place.filter(pa.array(old))
+    whole = fitted.estimate("age", sampling=False)
+    part = fitted.estimate("age", X, place, sampling=False)
+    same = np.isin(whole["age"], part["age"])
+    for column in ("estimate", "std_error", "conf_low", "conf_high"):
+        np.testing.assert_allclose(part[column], np.asarray(whole[column])[same], rtol=1e-6)
+    # chance is of independent people: their total is not known
+    chance = [fitted.estimate("age", *given)["std_error"] for given in ((), (X, place))]
+    assert (chance[1] >= np.asarray(chance[0])[same]).all()
+    assert (fitted.estimate("place", X, place)["std_error"] > 0).all()
+    raked = fitted.estimate("place", X, place, match_means=True)
+    np.testing.assert_allclose(raked["estimate"], raked["naive"], atol=1e-10)
+    assert fitted.estimate("age", world.X, world.place).equals(fitted.estimate("age"))
+    with pytest.raises(InputError, match="match_means='no'"):
+        fitted.estimate("age", match_means="no")
+
+
+def test_draws_of_other_people_keep_the_level_of_their_group(world, fitted):
+    old = np.asarray(world.X["age"]) >= np.median(world.X["age"])
+    X, place = world.X.filter(pa.array(old)), world.place.filter(pa.array(old))
+    wanted = fitted.transform(X, place, match_means=False).mean()
+    raked = fitted.sample(X, place, n_draws=30).mean()
+    free = [fitted.sample(X, place, n_draws=30, match_means=False, values=v).mean() for v in (True, False)]
+    np.testing.assert_allclose(free, wanted, atol=0.02)
+    assert abs(raked - wanted) > 0.05
+    with pytest.raises(InputError, match="sample_weight=.* has no effect with match_means=False"):
+        fitted.sample(X, place, match_means=False, sample_weight=np.ones(len(place)))
+
+
+def test_numbers_of_other_people():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(40), 100)
+    x = rng.integers(0, 5, 4000) + group // 20
+    u = 50 + 4 * x + rng.normal(0, 5, 4000)
+    model = CrossLevelImputer(family="gaussian", scale=u.std()).fit({"x": x}, group, _mean(u, group))
+    high = x >= 3
+    whole, part = model.estimate("x", sampling=False), model.estimate("x", {"x": x[high]}, group[high], sampling=False)
+    for column in ("estimate", "std_error"):
+        np.testing.assert_allclose(part[column], whole[column][np.isin(whole["x"], part["x"])], rtol=1e-6)
+    free = model.sample({"x": x[high]}, group[high], n_draws=20, match_means=False).mean()
+    assert free == pytest.approx(model.transform({"x": x}, group)[high].mean(), abs=0.5)
 
 
 def test_learning_says_how_little_is_known(fitted, world):

@@ -19,6 +19,8 @@ from crosslevel.typing import BoolArray, FloatArray, IntArray
 FEWEST_CELLS = 90
 MOST_CELLS = 300
 """Cells of an axis when the caller does not say how wide they are."""
+ROUNDING = 1e-12
+"""Difference of a whole and its parts, relative to them, that is no difference."""
 TAIL_REACH = 7.0
 """An open bin with a tail ends after so many mean excesses; e^-7 lies beyond."""
 
@@ -233,7 +235,7 @@ def _with_tails(bins: CountBins, member: BoolArray, tails: Sequence[tuple[float,
     )
 
 
-def difference_nested(bins: CountBins, totals: FloatArray) -> tuple[CountBins, FloatArray] | None:
+def difference_nested(bins: CountBins, totals: FloatArray, of: str = "") -> tuple[CountBins, FloatArray] | None:
     """Replace every bin that holds others by what they leave of it.
 
     Given its parts, the count of a whole is that of the rest, so the likelihood is that of disjoint bins. Returns None when two
@@ -242,6 +244,8 @@ def difference_nested(bins: CountBins, totals: FloatArray) -> tuple[CountBins, F
     Parameters
     ----------
     totals : (B,)
+    of : str
+        Whose bins these are, for the error.
 
     Raises
     ------
@@ -267,19 +271,29 @@ def difference_nested(bins: CountBins, totals: FloatArray) -> tuple[CountBins, F
     for i in np.argsort(size, kind="stable"):
         inside = [j for j in parts if common[i, j] == size[j]]
         rest = member[i] & ~np.any(member[inside], axis=0) if inside else member[i]
-        left = float(totals[i] - totals[inside].sum())
+        parted = float(totals[inside].sum())
+        left = float(totals[i]) - parted
+        if abs(left) <= ROUNDING * parted:  # sums of fractions
+            left = 0.0
         if left < 0 or (left > 0 and not rest.any()):
+            low, high = bins.lower[member[i]].min(axis=0), bins.upper[member[i]].max(axis=0)
+            where = f"from {low[0]:g} to {high[0]:g}" if len(low) == 1 else f"from {low.tolist()} to {high.tolist()}"
             raise InputError(
-                f"bin {int(i)} counts {totals[i]:g}, and the bins inside it {totals[inside].sum():g}; a whole is the sum of its "
-                "parts. Correct the totals, or drop the bin."
+                f"the bin {where}{of} counts {totals[i]:.15g}, and the bins inside it {parted:.15g}; a whole is the sum of its parts. "
+                "Correct the totals, or drop the bin."
             )
         if rest.any():
             kept.append((rest, left))
         parts = [*(j for j in parts if j not in inside), int(i)]
     disjoint = bins.with_rows(np.array([rest for rest, _ in kept]) * bins.weight)
-    if bins.n_axes == 1:
-        disjoint = replace(disjoint, warped=_in_runs(disjoint)[:, None])
-    return disjoint, np.array([left for _, left in kept])
+    return measured_in_bins(disjoint), np.array([left for _, left in kept])
+
+
+def measured_in_bins(bins: CountBins) -> CountBins:
+    """Measure the places of one axis in disjoint bins; leave others as they are."""
+    if bins.n_axes > 1 or not bins.disjoint:
+        return bins
+    return replace(bins, warped=_in_runs(bins)[:, None])
 
 
 def _in_runs(bins: CountBins) -> FloatArray:

@@ -109,10 +109,12 @@ class BinnedCountGP(RegionEstimator):
         y : (n,)
             Counts, or successes for likelihood="binomial".
         trials : (n,), for likelihood="binomial"
-            Of how many y are the successes; predictions are shares.
+            Of how many y are the successes; predictions are shares: of a region, the mean over its trials, those of a bin being spread
+            evenly over it. So the share of everybody is that of the totals.
         exposure : (n,), or (regions, people), for likelihood="poisson"
-            People at risk in each region, or in regions of their own; y are events, and ``predict(quantity="rate")`` gives rates.
-            Both curves are learned together.
+            People at risk in each region, or in regions of their own, which must cover those of y; y are events, and
+            ``predict(quantity="rate")`` gives rates. Both curves are learned together. Exposure is a number of people or person-years,
+            not of thousands of them.
         pool : (n,), or {name: (n,)}, for likelihood="poisson"
             Area of each row: areas share a curve and depart from it. Tables then have the key ``area``, or ``name``.
         cell : float, optional
@@ -155,7 +157,7 @@ class BinnedCountGP(RegionEstimator):
         }
         self.solver_, self.warnings_ = model.describe(), model.warnings
         for text in self.warnings_:
-            if text.startswith("privacy"):
+            if text.startswith(("privacy", "exposure")):
                 warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.binned.counts.curve import Curve
+from crosslevel.binned.counts.exposures import exposure_warnings, per_region, read_exposure, spread_trials
 from crosslevel.binned.counts.histogram import CountDraws, CountFit, fit_counts
 from crosslevel.binned.counts.likelihoods import check_size
 from crosslevel.binned.counts.pooled import PooledFit, pool_counts
@@ -17,9 +18,8 @@ from crosslevel.binned.counts.rates import RateFit, fit_rates
 from crosslevel.binned.counts.targets import as_pieces, cut_regions
 from crosslevel.binned.privacy import atoms_of, privacy_warnings
 from crosslevel.binned.regions.base import Regions
-from crosslevel.binned.regions.boxes import as_regions, describe_layout
-from crosslevel.binned.regions.sums import stack
-from crosslevel.data.checks import as_numbers, check_counts, check_length
+from crosslevel.binned.regions.boxes import describe_layout
+from crosslevel.data.checks import as_numbers, check_length
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array, Step
 
@@ -44,6 +44,8 @@ class CountModel:
     areas : tuple
         The areas, in order of their first row.
     warnings : tuple of str
+    at_risk : (A,) or None
+        Trials of each cell, those of a bin spread evenly over it: what shares are weighted by.
     """
 
     regions: Regions
@@ -54,6 +56,7 @@ class CountModel:
     pool: str | None
     areas: tuple[Any, ...]
     warnings: tuple[str, ...]
+    at_risk: FloatArray | None = None
     _drawn: dict[tuple[int, int, int | None], CountDraws] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -153,24 +156,26 @@ def fit_count_model(
     counts = _counts(regions, y)
     _check_extras(likelihood, trials, exposure, pool, preserve)
     fit: CountFit | PooledFit
-    name, areas, rates = None, (), None
+    name, areas, rates, at_risk = None, (), None, None
     if pool is not None:
         name, ids = _pool(pool, len(regions))
         rows, table, areas = _pivot(regions, counts, ids)
         bins, codes = cut_regions(regions[rows], cell, tail)
-        fit = pool_counts(bins, table, kernels, step)
+        fit = pool_counts(bins, table, kernels, step, areas)
         said = _pooled_warnings(regions[rows], table, areas)
     elif exposure is not None:
-        rates, codes = _fit_rates(regions, counts, exposure, kernels, cell, tail, step)
+        bins, below, people, codes = read_exposure(regions, counts, exposure, cell, tail)
+        rates = fit_rates(bins, counts, people, below, kernels, step)
         # the events have a histogram of their own
         fit = CountFit(rates.bins, counts, rates.events, "poisson", rates.bins.disjoint)
-        said = _warnings(regions, counts, ())
+        said = _warnings(regions, counts, exposure_warnings(people))
     else:
         bins, codes = cut_regions(regions, cell, tail)
         of = None if trials is None else _trials(trials, counts)
+        at_risk = None if of is None else spread_trials(bins, of)
         fit = fit_counts(bins, counts, likelihood=likelihood, trials=of, kernels=kernels, preserve=preserve, step=step)
         said = _warnings(regions, counts, fit.warnings)
-    return CountModel(regions, counts, fit, rates, codes, name, areas, said)
+    return CountModel(regions, counts, fit, rates, codes, name, areas, said, at_risk)
 
 
 def _counts(regions: Regions, y: Any) -> FloatArray:
@@ -182,7 +187,7 @@ def _counts(regions: Regions, y: Any) -> FloatArray:
             f"y is missing in row {i}, {int(np.isnan(values).sum()):,} in all; leave these regions out of fit (an unknown total is "
             "simply not observed) and predict them afterwards."
         )
-    counts = _per_region(y, "y", len(regions))
+    counts = per_region(y, "y", len(regions))
     check_size(counts, "y")
     if len(counts) < 2:
         raise InputError(
@@ -193,14 +198,8 @@ def _counts(regions: Regions, y: Any) -> FloatArray:
     return counts
 
 
-def _per_region(values: Any, argument: str, n: int) -> FloatArray:
-    counts = check_counts(values, argument, 1)
-    check_length(counts, argument, n, "regions")
-    return counts
-
-
 def _trials(trials: Any, y: FloatArray) -> FloatArray:
-    n = _per_region(trials, "trials", len(y))
+    n = per_region(trials, "trials", len(y))
     check_size(n, "trials")
     if (y > n).any():
         i = int(np.argmax(y > n))
@@ -234,7 +233,7 @@ def _pool(pool: Any, n: int) -> tuple[str, list[Any]]:
         if len(pool) != 1:
             raise InputError(f"pool names {len(pool)} columns; pass one, as in pool={{'ward': wards}}.")
         ((name, pool),) = pool.items()
-    ids = [v.item() if isinstance(v, np.generic) else v for v in np.asarray(pool, dtype=object).ravel()]
+    ids = _areas_of_rows(pool)
     check_length(ids, "pool", n, "regions")
     missing = [i for i, v in enumerate(ids) if v is None or v != v]
     if missing:
@@ -242,6 +241,25 @@ def _pool(pool: Any, n: int) -> tuple[str, list[Any]]:
     if len(set(ids)) < 2:
         raise InputError(f"pool names one area only, {ids[0]!r}; name at least two areas, or fit without pool.")
     return str(name), ids
+
+
+def _areas_of_rows(pool: Any) -> list[Any]:
+    """Read one area per row, refusing several of them in one."""
+    try:
+        rows = np.asarray(pool, dtype=object)
+    except ValueError as error:  # lists of different shapes
+        raise InputError(
+            f"pool is no list of areas ({error}); name one area for each row, as text or a number."
+        ) from error
+    if rows.ndim > 1 and rows.size > len(rows):
+        raise InputError(f"pool has shape {rows.shape}; name one area for each row, as text or a number.")
+    ids = [v.item() if isinstance(v, np.generic) else v for v in rows.ravel()]
+    odd = next((i for i, v in enumerate(ids) if not isinstance(v, Hashable)), None)
+    if odd is not None:
+        raise InputError(
+            f"pool is {ids[odd]!r} in row {odd}, which is several names or none; name one area for each row, as text or a number."
+        )
+    return ids
 
 
 def _distinct_rows(regions: Regions) -> tuple[Int64Array, Int64Array]:
@@ -269,41 +287,6 @@ def _pivot(regions: Regions, y: FloatArray, ids: list[Any]) -> tuple[Int64Array,
         raise InputError(f"row {i} repeats a bin of area {ids[i]!r}; add the counts up, or drop one of the rows.")
     table[row, which] = y
     return first, table, areas
-
-
-def _fit_rates(
-    regions: Regions,
-    y: FloatArray,
-    exposure: Any,
-    kernels: Sequence[str],
-    cell: Any,
-    tail: float | None,
-    step: Step | None,
-) -> tuple[RateFit, dict[int, FloatArray]]:
-    """Fit events and people together."""
-    if isinstance(exposure, tuple):
-        if len(exposure) != 2:
-            raise InputError("exposure is a tuple of another length than 2; pass (regions, people), or people alone.")
-        other, people = as_regions(exposure[0], "exposure", regions.dimension), exposure[1]
-        both, codes = cut_regions(stack(regions, other), cell, tail)
-        bins, below = both.keep(np.arange(len(regions))), both.keep(np.arange(len(regions), both.n_bins))
-    else:
-        people = exposure
-        bins, codes = cut_regions(regions, cell, tail)
-        below = bins
-    numbers = _per_region(people, "exposure", below.n_bins)
-    check_size(numbers, "exposure")
-    nobody = (numbers == 0) & (y > 0) if below is bins else np.zeros(1, dtype=bool)
-    if nobody.any():
-        i = int(np.argmax(nobody))
-        raise InputError(
-            f"exposure is 0 in row {i}, which counts {y[i]:g} event(s): nobody was there to have them. Correct the row, or drop it."
-        )
-    if below.n_bins < 2 or not numbers.any():
-        raise InputError(
-            "exposure has one bin only, or nobody in any; pass the people at risk of at least two regions."
-        )
-    return fit_rates(bins, y, numbers, below, kernels, step), codes
 
 
 def _warnings(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import optimize
 
 from crosslevel.binned.counts.candidates import AREA_SCALE, KERNELS, LENGTH, area_covariance
-from crosslevel.binned.counts.cells import CountBins, difference_nested
+from crosslevel.binned.counts.cells import CountBins, difference_nested, measured_in_bins
 from crosslevel.binned.counts.curve import Curve, average_curve, with_functionals
 from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.likelihoods import PoissonBins
@@ -81,7 +81,11 @@ class PooledFit:
 
 
 def pool_counts(
-    bins: CountBins, totals: FloatArray, kernels: Sequence[str] = KERNELS, step: Step | None = None
+    bins: CountBins,
+    totals: FloatArray,
+    kernels: Sequence[str] = KERNELS,
+    step: Step | None = None,
+    areas: Sequence[object] = (),
 ) -> PooledFit:
     """Learn the curves behind the histograms of many areas that share their bins.
 
@@ -93,6 +97,8 @@ def pool_counts(
     bins : CountBins
     totals : (N, B)
         Counts of at least two areas; NaN where a bin is not observed.
+    areas : N names, optional
+        For errors; their numbers by default.
 
     Examples
     --------
@@ -101,13 +107,9 @@ def pool_counts(
     >>> pool_counts(bins_from_edges([0, 10, 20, 30], cell=1), totals).f.shape
     (3, 30)
     """
+    if not bins.disjoint:
+        bins, totals = difference_areas(bins, totals, areas or range(len(totals)))
     seen = ~np.isnan(totals)
-    if not bins.disjoint and seen.all():
-        apart = [difference_nested(bins, row) for row in totals]
-        found = [a for a in apart if a is not None]
-        if len(found) == len(apart):
-            bins, totals = found[0][0], np.array([y for _, y in found])
-            seen = np.ones(totals.shape, dtype=bool)
     filled = np.where(seen, totals, 0.0)
     shared = average_curve(bins, PoissonBins(_summed(filled, seen)), kernels, step=step)
     expected = np.exp(shared.mean) @ bins.C.T
@@ -118,6 +120,39 @@ def pool_counts(
     parts = _solve(bins, totals, K, mean, mean)
     f, log_evidence = (np.concatenate([getattr(p, n) for p in parts]) for n in ("f", "log_evidence"))
     return PooledFit(bins, totals, shared, f, K, mean, scale, length, log_evidence)
+
+
+def difference_areas(bins: CountBins, totals: FloatArray, areas: Sequence[object]) -> tuple[CountBins, FloatArray]:
+    """Replace, area by area, every bin that holds others of the area by what they leave of it.
+
+    Areas may have different bins, so what is left differs too: the bins returned are those of all areas together, each once, and
+    ``totals`` is NaN where an area lacks one. Bins of an area that overlap without one holding the other stay as they are.
+
+    Parameters
+    ----------
+    totals : (N, B)
+    areas : N names
+
+    Examples
+    --------
+    The second area has a total, and both have its parts:
+
+    >>> from crosslevel.binned.counts.cells import bins_from_intervals
+    >>> bins = bins_from_intervals([0, 4, 0], [4, 10, 10], cell=2)
+    >>> found, left = difference_areas(bins, np.array([[9.0, 21.0, np.nan], [4.0, 6.0, 10.0]]), ["a", "b"])
+    >>> (found.C > 0).astype(int).tolist(), left.tolist()
+    ([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]], [[9.0, 21.0], [4.0, 6.0]])
+    """
+    rows: dict[bytes, FloatArray] = {}
+    counts: list[dict[bytes, float]] = []
+    for name, y in zip(areas, totals, strict=True):
+        own, seen = bins.keep(~np.isnan(y)), y[~np.isnan(y)]
+        found = None if own.disjoint else difference_nested(own, seen, f" of area {name!r}")
+        kept, left = (own, seen) if found is None else found
+        rows |= {row.tobytes(): row for row in kept.C}
+        counts.append({row.tobytes(): float(value) for row, value in zip(kept.C, left, strict=True)})
+    table = np.array([[of.get(key, np.nan) for key in rows] for of in counts])
+    return measured_in_bins(bins.with_rows(np.array(list(rows.values())))), table
 
 
 def _summed(filled: FloatArray, seen: BoolArray) -> FloatArray:

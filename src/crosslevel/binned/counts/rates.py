@@ -18,7 +18,7 @@ from crosslevel.binned.counts.curve import Curve, average_curve, blend, normaliz
 from crosslevel.binned.counts.histogram import ROUNDS
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.predictive import draw_curves, rake
-from crosslevel.typing import FloatArray, Step
+from crosslevel.typing import BoolArray, FloatArray, Step
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class RateFit:
     covariance : (2 A + B + B', 2 A + B + B')
     log_evidence : float
         Of the numerator given the denominator.
+    people : (B',) or None
+        The denominator as observed.
     """
 
     bins: CountBins
@@ -41,6 +43,14 @@ class RateFit:
     mean: FloatArray
     covariance: FloatArray
     log_evidence: float
+    people: FloatArray | None = None
+
+    @property
+    def known(self) -> BoolArray:
+        """Cells of a bin of the numerator, and of bins of the denominator that have somebody, (A,)."""
+        nobody = np.zeros(self.below.n_bins, dtype=bool) if self.people is None else self.people == 0
+        above, below = self.bins.C > 0, self.below.C > 0
+        return np.asarray(above.any(axis=0) & below.any(axis=0) & ~below[nobody].any(axis=0))
 
     @property
     def events(self) -> Curve:
@@ -132,4 +142,4 @@ def fit_rates(
         return joint[np.ix_(order, order)]
 
     mean, joint = blend(np.array([means(int(i)) for i in used]), weight, covariance)
-    return RateFit(bins, below, mean, joint, total)
+    return RateFit(bins, below, mean, joint, total, denominator)

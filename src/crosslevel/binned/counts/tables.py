@@ -78,12 +78,14 @@ def region_draws(
 
 
 def _share_draws(model: CountModel, regions: Regions, quantity: str | None, n_draws: int, seed: int) -> FloatArray:
-    """Average shares over the cells of each region."""
+    """Average shares over the trials of each region; over its width where it has none."""
     if quantity in ("total", "count", "expected"):
         raise InputError(
             f"quantity={quantity!r} of a region depends on its trials, which are not known; use quantity='mean', the share, and multiply."
         )
-    rows = design(model.bins, model.codes, regions) * model.bins.weight
+    parts = design(model.bins, model.codes, regions)
+    rows, wide = parts * (model.bins.weight if model.at_risk is None else model.at_risk), parts * model.bins.weight
+    rows = np.where((rows != 0).any(axis=1, keepdims=True), rows, wide)
     return model.draws(None, n_draws, seed).expected @ (rows / rows.sum(axis=1, keepdims=True)).T
 
 
@@ -105,8 +107,8 @@ def describe_counts(
     return Answer(
         _labels(model, regions, areas),
         dict(zip(("estimate", "std_error", "conf_low", "conf_high"), np.hstack(parts), strict=True)),
-        np.tile(_informed(model, regions), len(parts)),
-        "lie mostly where no count was observed, and are inferred from the others",
+        np.tile(_informed(model, regions, quantity), len(parts)),
+        f"lie mostly where {'nobody was at risk' if quantity == 'rate' else 'no count was observed'}, and are inferred from the others",
         {name: np.concatenate([one[name] for one in beside]) for name in beside[0]},
         [],
     )
@@ -150,10 +152,11 @@ def _countable(model: CountModel, regions: Regions, quantity: str | None) -> boo
     return whole and bool((pieces.weight == 1.0).all()) and not (pieces.lower == pieces.upper).all(axis=1).any()
 
 
-def _informed(model: CountModel, regions: Regions) -> BoolArray:
-    """Tell which regions lie at least by half in observed bins."""
+def _informed(model: CountModel, regions: Regions, quantity: str | None) -> BoolArray:
+    """Tell which regions lie at least by half in observed bins; of a rate, in bins with people."""
     rows = np.abs(design(model.bins, model.codes, regions)) * model.bins.weight
-    seen = (model.bins.C > 0).any(axis=0)
+    of_rate = model.rates if quantity == "rate" else None
+    seen = (model.bins.C > 0).any(axis=0) if of_rate is None else of_rate.known
     return np.asarray((rows @ seen) >= 0.5 * rows.sum(axis=1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,11 @@ def cut_regions(
     pieces = as_pieces(regions)
     codes = sliced_codes(pieces)
     low, high = _coded(pieces, codes)
-    several = isinstance(cell, Sequence | np.ndarray)
+    several = isinstance(cell, Sequence | np.ndarray) and not isinstance(cell, str)
     widths = list(cell) if several else [cell] * low.shape[1]
+    for width in widths:
+        if width is not None and (isinstance(width, bool | np.bool_) or not isinstance(width, Real)):
+            raise InputError(f"cell={cell!r} is no width; pass a number, such as cell=1, or for boxes one per axis.")
     bins = bins_from_boxes(low, high, widths, list(codes), tail)
     return (bins if pieces.simple else bins.with_rows(pieces.gather(bins.C))), codes
 

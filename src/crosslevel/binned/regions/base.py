@@ -38,7 +38,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.checks import align_groups, row_keys
+from crosslevel.data.checks import align_groups, names_of, row_keys
+from crosslevel.errors import InputError, listed
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 
@@ -236,7 +237,7 @@ def distinct_labels(labels: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any
 
 
 def align_to_regions(regions: Regions, y: Any, *, argument: str = "y", **others: Any) -> tuple[Any, ...]:
-    """Put what is told of regions in their order: by the names of polygons, or, where regions have none, by the index of y.
+    """Put what is told of regions in their order: by the names of polygons or age groups, or, without names, by the index of y.
 
     Examples
     --------
@@ -246,16 +247,61 @@ def align_to_regions(regions: Regions, y: Any, *, argument: str = "y", **others:
     >>> y, people = pd.Series([3, 4], index=["old", "young"]), pd.Series([90, 80], index=["young", "old"])
     >>> [values.tolist() for values in align_to_regions(bins, y, exposure=people)]
     [[3, 4], [80, 90]]
+    >>> align_to_regions(Intervals.ages(["0-17", "18-99"]), pd.Series([7, 2], index=["18-99", "0-17"]))[0].tolist()
+    [2, 7]
     """
-    names = getattr(regions, "names", None)
-    keys = row_keys(y) if names is None else [str(name) for name in names]
     given = {argument: y, **others}
-    if names is not None:
-        given = {name: _named_by_text(values) for name, values in given.items()}
-    return tuple(align_groups(values, keys, name) for name, values in given.items())
+    names = None if getattr(regions, "names", None) is None else [name_text(name) for name in regions.names]  # type: ignore[attr-defined]
+    if names is None or (regions.dimension == 1 and len(set(names)) < len(names)):  # age groups of several areas
+        return tuple(align_groups(values, row_keys(y), name) for name, values in given.items())
+    if regions.dimension > 1:
+        return tuple(align_groups(_named_by_text(v, names, name), names, name) for name, v in given.items())
+    rest = names if _carries(y, names) else row_keys(y)
+    return tuple(
+        align_groups(_with_text(v), names, name) if _carries(v, names) else align_groups(v, rest, name)
+        for name, v in given.items()
+    )
 
 
-def _named_by_text(values: Any) -> Any:
-    """Write the index of a Series as text, as the names of polygons are; an index that only counts stays."""
+def name_text(name: Any) -> str:
+    """Write a name as text, a whole number without its point.
+
+    Examples
+    --------
+    >>> name_text(30.0), name_text(" 18-24 ")
+    ('30', '18-24')
+    """
+    value = name.as_py() if hasattr(name, "as_py") else name
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return f"{value:.0f}" if whole else str(value).strip()
+
+
+def _carries(values: Any, names: list[str]) -> bool:
+    """Tell whether values are told of by age group: a key column, an index of text, or the ages themselves in any order."""
+    if isinstance(values, Mapping) or getattr(values, "shape", ())[1:] == (2,):
+        return True
+    keys = names_of(values)
+    return keys is not None and (any(isinstance(k, str) for k in keys) or {name_text(k) for k in keys} == set(names))
+
+
+def _named_by_text(values: Any, names: list[str], argument: str) -> Any:
+    """Write the index of a Series as text, as the names of polygons are; one that only counts stays where no name is its number."""
     keys = row_keys(values)
-    return values if keys is None or keys == list(range(len(keys))) else values.set_axis([str(k) for k in keys], axis=0)
+    if keys is None:
+        return values
+    counting = [str(i) for i in range(len(keys))]
+    if [name_text(k) for k in keys] == counting and (names == counting or set(names) != set(counting)):
+        return values
+    if names_of(values) is None:
+        raise InputError(
+            f"{argument} has an index that only counts from 0, and the polygons are named by the same numbers in another order "
+            f"({listed(names, 3)}). Pass {argument}.to_numpy() if its rows are in the order of the polygons; if its index are their "
+            "names, name or sort it so."
+        )
+    return _with_text(values)
+
+
+def _with_text(values: Any) -> Any:
+    """Write the index of a Series as text."""
+    keys = row_keys(values)
+    return values if keys is None else values.set_axis([name_text(k) for k in keys], axis=0)

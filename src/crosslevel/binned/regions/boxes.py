@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis, name_text
 from crosslevel.data.checks import as_numbers, check_finite, check_whole, read_list
 from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, unknown_name
@@ -166,6 +166,7 @@ class Intervals(_Sided):
     lower: Any
     upper: Any
     open_ended: bool = False
+    names: list[str] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.open_ended, bool):
@@ -224,7 +225,8 @@ class Intervals(_Sided):
         ----------
         groups : text, whole number, or a sequence of these
             "18-25", "18 to 25 years", "18 and 19", "30" (one year of age), "under 5" (from 0 on), "85+" and "85 and over" (without
-            an end, for `BinnedCountGP`). "18 to under 25" is [18, 25).
+            an end, for `BinnedCountGP`). "18 to under 25" is [18, 25). What is told of them later, as a Series with these groups for
+            its index, is matched by them.
 
         Examples
         --------
@@ -232,12 +234,14 @@ class Intervals(_Sided):
         >>> found.lower, found.upper
         (array([ 0.,  5., 10., 15., 85.]), array([ 5., 10., 15., 16., inf]))
         """
-        several = [groups] if isinstance(groups, str) or not isinstance(groups, Iterable) else groups
+        several = [groups] if isinstance(groups, str) or not isinstance(groups, Iterable) else list(groups)
         limits = [_read_age(group, f"groups[{i}]") for i, group in enumerate(several)]
         if not limits:
             raise InputError("groups is empty; pass at least one age group, such as '18-25'.")
         lower, upper = np.array(limits).T
-        return cls(lower, upper, open_ended=True)
+        found = cls(lower, upper, open_ended=True)
+        found._set(names=[name_text(group) for group in several])
+        return found
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the limits, (n, 1) each."""
@@ -261,7 +265,9 @@ class Intervals(_Sided):
         return [(int(order[i]), int(order[i + 1])) for i in shared]
 
     def _take(self, rows: Int64Array) -> Self:
-        return type(self)(self.lower[rows], self.upper[rows], open_ended=True)
+        found = type(self)(self.lower[rows], self.upper[rows], open_ended=True)
+        found._set(names=None if self.names is None else [self.names[i] for i in rows])
+        return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from crosslevel import ecological
 from crosslevel.data import checks, frames
 from crosslevel.data.frames import fingerprint
+from crosslevel.data.place_columns import total_column
 from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.study import (
@@ -30,7 +31,7 @@ from crosslevel.ecological.court.study import (
     study_of_contest,
     summarize,
 )
-from crosslevel.ecological.tables.unit_tables import UnitTables, joined_names, unit_tables
+from crosslevel.ecological.tables.unit_tables import UnitTables, joined_names, refuse_parts_of_units, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
@@ -153,12 +154,13 @@ def rpv(
     lead = (LEAD if LEAD in chosen else next(iter(chosen))) if lead is None else find_method(list(chosen), lead, "lead")
     if not contests:
         raise InputError("contests is empty; name at least one, {'Governor 2018': ['Abrams', 'Kemp']}.")
-    names = None if unit is None else _unit_names(table, unit)
+    parts = () if unit is None else frames.as_names(unit, "unit")
+    frames.check_columns(table, list(parts), "unit")
     X, holes = _margin(table, groups, "groups", total_groups, "total_groups", OTHER_GROUP, missing)
     cleaning = {"excess": excess, "missing": missing, "duplicates": duplicates}
     tables = {
         contest: _tables(
-            table, X, holes, names, contest, candidates, _total_of(total_outcomes, contest, contests), cleaning
+            table, X, holes, parts, contest, candidates, _total_of(total_outcomes, contest, contests), cleaning
         )
         for contest, candidates in contests.items()
     }
@@ -307,12 +309,6 @@ def _plain(columns: Columns) -> Any:
     )
 
 
-def _unit_names(table: pa.Table, unit: str | Sequence[str]) -> list[object]:
-    parts = frames.as_names(unit, "unit")
-    frames.check_columns(table, list(parts), "unit")
-    return joined_names(table, parts)
-
-
 def _total_of(total: str | Mapping[str, str] | None, contest: str, contests: Mapping[str, Columns]) -> str | None:
     """Find the column of all votes of a contest."""
     if not isinstance(total, Mapping):
@@ -327,14 +323,14 @@ def _tables(
     table: pa.Table,
     X: Mapping[str, FloatArray],
     holes: IntArray,
-    names: list[object] | None,
+    parts: tuple[str, ...],
     contest: str,
     candidates: Columns,
     total: str | None,
     cleaning: Mapping[str, Any],
 ) -> UnitTables:
     """Make the counts of one contest."""
-    argument = f"contests[{contest!r}]"
+    argument, names = f"contests[{contest!r}]", joined_names(table, parts) if parts else None
     T, lacking = _margin(table, candidates, argument, total, "total_outcomes", OTHER_CANDIDATES, cleaning["missing"])
     both = [name for name in T if name in (*X, STAYED)]
     if both:
@@ -344,6 +340,7 @@ def _tables(
     _refuse_parts(np.sum(list(X.values()), axis=0), np.sum(list(T.values()), axis=0), argument)
     try:
         made = unit_tables(dict(X), T, names, balance="none-of-the-above", rest=STAYED, **cleaning)
+        refuse_parts_of_units(made, table, parts)
     except InputError as error:
         raise type(error)(f"{argument}: {error}") from error
     if STAYED in made.groups and STAYED not in X:
@@ -443,17 +440,12 @@ def _refuse_repeated(columns: Columns, argument: str) -> None:
 
 def _refuse_total(made: Mapping[str, FloatArray], argument: str, total_argument: str) -> None:
     """Refuse a column that is the sum of the others, whose people or votes would count twice; parts that never vary can add up so."""
-    whole = np.column_stack(list(made.values()))
-    whole = whole[(whole > 0).any(axis=1) & np.isfinite(whole).all(axis=1)]
-    rows = whole.sum(axis=1, keepdims=True)
-    if len(made) < 3 or len(whole) < 3 or np.ptp(whole / rows, axis=0).max() < 1e-9:
-        return
-    for name, own in zip(made, whole.T, strict=True):
-        if np.abs(2 * own - rows[:, 0]).max() <= 1e-9 * rows.max():
-            raise InputError(
-                f"{argument}: {name!r} is the sum of the others in all {len(whole):,} units, so that everybody counts twice; leave it out, "
-                f"or pass its column as {total_argument}."
-            )
+    found = total_column(np.column_stack(list(made.values())))
+    if found is not None:
+        raise InputError(
+            f"{argument}: {list(made)[found]!r} is the sum of the others in every unit, so that everybody counts twice; leave it out, "
+            f"or pass its column as {total_argument}."
+        )
 
 
 def _like_percentages(values: FloatArray, rows: FloatArray) -> bool:

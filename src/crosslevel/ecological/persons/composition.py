@@ -35,6 +35,10 @@ TURNS, CLOSE = 40, 1e-3
 """Turns of raking at most, and the largest relative error of a share that ends it."""
 
 
+CONTRADICTED, CONTRADICTED_SE = 0.2, 6.0
+"""Differences of a counted share from that of the people sampled, in shares and in standard errors, that sampling does not explain."""
+
+
 @dataclass(frozen=True, eq=False)
 class SampledShares:
     """Shares of places as the sample has them.
@@ -85,11 +89,12 @@ def measure_shares(
     clusters: Clusters,
     columns: Sequence[tuple[int, int]],
     squares: FloatArray,
+    drawn: FloatArray | None = None,
 ) -> SampledShares:
     """Give the shares of places with their sampling covariance by clusters.
 
-    With d_ic = sum over people j of cluster c of w_j (x_j - s_i) / sum_j w_j, the sampling covariance of place i is
-    sum_c d_ic d_ic'.
+    With d_ic = sum over people j of cluster c of w_j (x_j - s_i) / sum_j w_j, the sampling covariance of place i, which has m_i
+    clusters, is m_i / (m_i - 1) sum_c d_ic d_ic'. Places of one cluster do not tell it: the others do, by their effective sizes.
 
     Parameters
     ----------
@@ -104,6 +109,8 @@ def measure_shares(
     columns : sequence of (start, stop)
     squares : (q,)
         Sum of squared weights of each place.
+    drawn : (q,), optional
+        People of each place, where everybody is a cluster of one; else clusters are counted.
     """
     n_places, p = pairs.n_places, columns[-1][1]
     place = np.repeat(np.arange(n_places), np.diff(pairs.start))
@@ -115,6 +122,15 @@ def measure_shares(
     between = np.zeros((p, p))  # sum_c u_c u_c' with u_c = sum_j w_j x_j / sum_j w_j of the place
     mixed, squared = np.zeros((n_places, p)), np.zeros(n_places)  # sum_c v_c u_c, sum_c v_c^2; v_c the cluster's weight
     number = np.cumsum(np.append(0, np.diff(clusters.cluster) != 0))
+    if drawn is None:
+        drawn = np.bincount(clusters.place[np.append(True, np.diff(number) != 0)], minlength=n_places) / clusters.kept
+    several = drawn >= 2.0
+    if not several.any():
+        raise InputError(
+            "every place has people of one cluster only, so that nothing tells the sampling error of its shares: name a smaller "
+            "cluster= (the household, not the area that was sampled), give more people of each place, or counts as composition=."
+        )
+    wider = np.where(several, drawn / np.maximum(drawn - 1.0, 1.0), 0.0)
     cuts = np.append(0, np.searchsorted(number, number[BLOCK::BLOCK], side="left"))
     for first, last in zip(cuts, np.append(cuts[1:], len(number)), strict=True):
         if first == last:  # a cluster of more people than a block
@@ -125,13 +141,15 @@ def measure_shares(
         u = sparse.csr_array((values, (np.repeat(rows, codes.shape[1]), codes.ravel())), shape=(rows[-1] + 1, p))
         v = np.bincount(rows, share[some])
         home = clusters.place[some][np.append(True, rows[1:] != rows[:-1])]
-        at_home = sparse.csr_array((v, (home, np.arange(len(home)))), shape=(n_places, len(home)))
+        own = wider[home]
+        at_home = sparse.csr_array((own * v, (home, np.arange(len(home)))), shape=(n_places, len(home)))
         mixed += at_home @ u
-        squared += np.bincount(home, v**2, n_places)
-        between += (u.T @ u).toarray()
-    cross = mixed.T @ shares
-    covariance = (between - cross - cross.T + (shares.T * squared) @ shares) / (n_places * clusters.kept)
-    return SampledShares(shares, covariance, total**2 / np.maximum(squares, 1e-300), tuple(columns))
+        squared += np.bincount(home, own * v**2, n_places)
+        between += (u.T @ (sparse.diags_array(own) @ u)).toarray()
+    cross, size = mixed.T @ shares, total**2 / np.maximum(squares, 1e-300)
+    covariance = (between - cross - cross.T + (shares.T * squared) @ shares) / clusters.kept
+    covariance *= np.mean(1.0 / size) / np.sum(1.0 / size[several])
+    return SampledShares(shares, covariance, size, tuple(columns))
 
 
 def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Composition:
@@ -191,6 +209,36 @@ def counted_shares(shares: FloatArray, columns: Sequence[tuple[int, int]]) -> Co
     apart = spread / np.maximum(mean * (1.0 - mean), 1e-12)
     segregation = [np.average(apart[a:b], weights=mean[a:b]) for a, b in columns]
     return Composition(shares, np.ones(len(columns)), np.array(segregation), np.zeros((len(mean), len(mean))))
+
+
+def describe_margins(
+    shares: FloatArray, known: FloatArray, size: FloatArray, keys: Sequence[object], bins: Bins
+) -> list[str]:
+    """Say where counts of places and the people sampled there differ by far more than sampling explains.
+
+    Parameters
+    ----------
+    shares, known : (q, p)
+        Of people, and counted, NaN where they are not.
+    size : (q,)
+        Kish's effective number of people.
+    keys : sequence
+    bins : Bins
+    """
+    spread = 0.5 * (shares * (1.0 - shares) + known * (1.0 - known))
+    off = np.abs(shares - known)
+    strange = (off > CONTRADICTED) & (off > CONTRADICTED_SE * np.sqrt(spread / size[:, None]))
+    if not strange.any():
+        return []
+    i, level = np.unravel_index(int(np.argmax(np.where(strange, off, 0.0))), off.shape)
+    column = int(np.searchsorted(np.cumsum(bins.sizes), level, side="right"))
+    name, own = bins.names[column], int(level - np.sum(bins.sizes[:column]))
+    word, more = bins.describe()[name][own], int(strange.any(axis=1).sum()) - 1
+    return [
+        f"margins: {name}={word} is {known[i, level]:.0%} of {keys[int(i)]!r}, and {shares[i, level]:.0%} of the people sampled there"
+        f"{f' ({more:,} more places differ as much)' if more else ''}: far more than sampling explains. People are weighted to the "
+        "counts; check that both mean the same people and that no count is missing or zero by mistake."
+    ]
 
 
 def known_shares(margins: Any, by: str, keys: Sequence[object], bins: Bins) -> FloatArray:

@@ -236,8 +236,8 @@ class EcologicalInference(PersonsEstimator):
         successes, trials : str
             Columns of places: how many did it, of how many. Places without trials are left out.
         weight : str, optional
-            Column of people: survey weights. With ``composition``, the column of places with the number of people, of which
-            ``composition`` then has shares.
+            Column of people: survey weights; places count in roll-ups by their sum. With ``composition``, the column of places with
+            the number of people, of which ``composition`` then has shares.
         coords : two column names, optional
             Longitude and latitude of the places; needed unless ``spatial=None``.
         columns : sequence of str, optional
@@ -338,13 +338,14 @@ class EcologicalInference(PersonsEstimator):
         terms, counted = self._terms(found), time.perf_counter()
         table = None if margins is None else to_arrow(margins, "margins")
         read = None if covariates is None else learn_covariates(found.table, covariates)
+        known = None if table is None else known_shares(table, by, found.keys, bins)
         model = fitting.fit_persons(
             cells,
             bins,
             terms,
             found.totals,
             likelihood=self.likelihood,
-            known=None if table is None else known_shares(table, by, found.keys, bins),
+            known=known,
             counted=groups is not None,
             covariates=read,
             table=found.table,
@@ -357,7 +358,8 @@ class EcologicalInference(PersonsEstimator):
             progress=progress,
         )
         notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
-        quiet = fitting.describe_composition(model, found.totals, cluster, groups is not None)
+        notes += fitting.describe_input(found, cells, bins, known, bool(self.match_totals), groups is not None)
+        quiet = fitting.describe_composition(model, found.totals, cluster, cells, groups is not None)
         surveyed, summary = None, None
         if any_survey:
             surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, engine, **named)
@@ -370,10 +372,8 @@ class EcologicalInference(PersonsEstimator):
         arguments |= {name: value for name, value in optional.items() if value is not None}
         arguments |= {n: asked[n] for n in survey_fit.ARGUMENTS if surveyed is not None}
         kept = None if groups is not None else people  # made again from places where they are asked for
-        counts = (cells.total, cells.count.sum(axis=1))
-        self._keep(kept, model, found, *counts, bins.names, notes, arguments, seed, quiet)
-        self.weight_ = weight
-        self.margins_ = table
+        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed, quiet)
+        self.weight_, self.margins_ = weight, table
         if table is not None:
             self.call_ = describe_call(self, "fit", {**self.arguments_, "margins": table.column_names})
         sizes: dict[str, Any] = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}

@@ -16,11 +16,18 @@ from crosslevel.data.engines import ClusterEngine, find_cluster
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people, learn_bins
 from crosslevel.data.place_columns import Covariates
-from crosslevel.data.totals import Totals
+from crosslevel.data.totals import Places, Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.estimate import check_choices
 from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
-from crosslevel.ecological.persons.composition import Composition, counted_shares, measure_shares, rake, smooth_shares
+from crosslevel.ecological.persons.composition import (
+    Composition,
+    counted_shares,
+    describe_margins,
+    measure_shares,
+    rake,
+    smooth_shares,
+)
 from crosslevel.ecological.persons.exact import fit_question
 from crosslevel.ecological.persons.model import (
     Design,
@@ -31,6 +38,7 @@ from crosslevel.ecological.persons.model import (
     effects_of,
     level_shares,
     observed_rate,
+    people_shares,
     rake_cells,
     raked,
     shares_left,
@@ -51,6 +59,13 @@ LEAST_RELIABILITY, MOST_LEFT, LEAST_EXPLAINED = 0.1, 0.9, 0.45
 composition below which estimates gained nothing over the neighborhood."""
 FEWEST_PLACES = 40
 """Of the worlds and states whose truth intervals were compared with."""
+FEWEST_TRIALS = 30
+"""Median of the trials of a place below which totals are more often samples than counts of everybody."""
+MOST_APART, MOST_OFF = 0.3, 0.02
+"""Standard deviation of the log of people's weight over trials, and difference of the two rates of everybody, up to which roll-ups are
+taken to follow the totals."""
+FEWEST_PEOPLE = 100
+"""Effective number of people of a place below which its shares say too little for intervals to hold what they promise."""
 
 
 def check_parameters(model: EcologicalInference) -> None:
@@ -90,6 +105,10 @@ def learn_features(
     progress: Progress | None = None,
 ) -> Learned:
     """Go over the people once, to learn how their columns are read."""
+    if cluster is not None and cluster == by:
+        raise InputError(
+            f"cluster={cluster!r} names the places themselves; name the column of households, or leave it out."
+        )
     seed = read_seed(model.random_state)
     if model.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
         seed, stream = 0, stream.select(sorted(n for n in stream.schema.names if n != cluster))
@@ -221,7 +240,15 @@ def fit_persons(
         if stage + 1 < len(totals.trials):
             pairs = _left(design, fits[-1], totals, stage, n_jobs)
     model = PersonsModel(
-        bins, effects, terms, tuple(fits), contextual_variance, everybody, raking, covariates=covariates
+        bins,
+        effects,
+        terms,
+        tuple(fits),
+        contextual_variance,
+        everybody,
+        raking,
+        covariates=covariates,
+        people_shares=people_shares(effects, cells),
     )
     last = fits[-1]
     if composition is None or not isinstance(last, AggregateFit):
@@ -245,12 +272,31 @@ def _smooth(
     if counted:
         shares = level_shares(cells.pairs, levels, columns[-1][1])
         return np.ones_like(shares), counted_shares(shares, columns)
-    sampled = measure_shares(levels, cells.pairs, cells.total, cells.by_cluster(), columns, cells.squares.sum(axis=1))
+    drawn = None if cells.clusters is not None else cells.count.sum(axis=1).astype(np.float64)
+    squares = cells.squares.sum(axis=1)
+    sampled = measure_shares(levels, cells.pairs, cells.total, cells.by_cluster(), columns, squares, drawn)
     exact = None if known is None else np.asarray(np.isfinite(known).all(axis=0))
     if known is not None:
         sampled = replace(sampled, shares=np.where(np.isnan(known), sampled.shares, known))
     found = smooth_shares(sampled, exact)
     return rake(levels, cells.pairs, found.shares, columns), found
+
+
+def describe_input(
+    places: Places, cells: PlaceCells, bins: Bins, known: FloatArray | None, match_totals: bool, counted: bool
+) -> list[str]:
+    """Say where totals look like samples, weights do not follow them, and counts of places contradict the people sampled there."""
+    said = describe_totals(places.totals, cells.total, match_totals, counted)
+    if known is None:
+        return said
+    effects = effects_of(bins, None)
+    shares = level_shares(cells.pairs, effects.codes(cells.codes), len(effects.B))
+    return [*said, *describe_margins(shares, known, effective_sizes(cells), places.keys, bins)]
+
+
+def effective_sizes(cells: PlaceCells) -> FloatArray:
+    """Give Kish's effective number of people of each place, (q,)."""
+    return np.asarray(cells.total**2 / np.maximum(cells.squares.sum(axis=1), 1e-300))
 
 
 def describe_columns(model: PersonsModel) -> dict[str, Any]:
@@ -282,11 +328,55 @@ def describe_field(model: PersonsModel, totals: Totals) -> list[str]:
     return said
 
 
-def describe_composition(model: PersonsModel, totals: Totals, cluster: str | None, counted: bool = False) -> list[str]:
+def describe_totals(totals: Totals, weight: FloatArray, match_totals: bool, counted: bool = False) -> list[str]:
+    """Say where totals look like samples, and where the weights of places are not those of their totals.
+
+    Parameters
+    ----------
+    totals : Totals
+    weight : (q,)
+        Of each place's people.
+    match_totals : bool
+    counted : bool
+        Whether people are counts of groups, whose weights are nobody's choice.
+    """
+    first = int(totals.turnout)
+    n, parts, said = totals.trials[first], totals.successes[first:], []
+    if match_totals and (middle := float(np.median(n))) < FEWEST_TRIALS:
+        said.append(
+            f"Totals of places are taken as exact, and half of the places have at most {middle:g} trials: if these are samples of the "
+            "people there, match_totals=False predicts the places from them instead."
+        )
+    if counted:
+        return said
+    by_people = weight * observed_rate(totals, 0) if totals.turnout else weight
+    if totals.exhaustive:
+        parts = np.vstack([parts, n - parts.sum(axis=0)])
+    rates, counts = (parts / n) @ by_people / by_people.sum(), parts.sum(axis=1) / n.sum()
+    i = int(np.argmax(np.abs(rates - counts)))
+    if abs(rates[i] - counts[i]) > MOST_OFF and np.log(by_people / n).std() > MOST_APART:
+        said.append(
+            f"Everybody's rate of {totals.outcomes[i]!r} over all places is {rates[i]:.3f} by the weights of people and {counts[i]:.3f} "
+            "by the totals: places count in roll-ups by the weight of their people, which does not follow the totals. Pass weight=, "
+            "weights that add up to the population of each place (such as population over the number of people sampled there)"
+            + ("." if totals.turnout else "; if they do, and turnout differs between places, name population= too.")
+        )
+    return said
+
+
+def describe_composition(
+    model: PersonsModel, totals: Totals, cluster: str | None, cells: PlaceCells, counted: bool = False
+) -> list[str]:
     """Say what a reader must know about who lives where, in sentences."""
     if model.raking is None:
         return []
     said = []
+    if not counted and (typical := float(np.median(effective_sizes(cells)))) < FEWEST_PEOPLE:
+        said.append(
+            f"Places have few people in the sample (effective number {typical:.0f} at the median, below {FEWEST_PEOPLE}): shares of their "
+            "groups, and the bounds that follow from them, are sampled too, and intervals are too short. Give more people, margins= "
+            "(counts of a census), or larger places."
+        )
     if cluster is None and not counted:
         said.append(
             "People count as drawn one by one; name the column of their households in fit(cluster=...), if there is one: those of a "

@@ -28,6 +28,8 @@ INTERACTION = 0.25
 """Prior variance of an effect of two columns together, in units of that of one column."""
 LARGEST = 3_000
 """Most effects: their curvature is a matrix of this size, summed over all people at every step."""
+SAME_SHARE = 1e-6
+"""Difference of two shares of the same people that is rounding, of weights in single precision too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,6 +375,8 @@ class PersonsModel:
         Effects given a survey too.
     covariates : Covariates or None
         How columns of places are read that act on everybody there.
+    people_shares : (n_levels,)
+        Share of everybody's weight with each level, as people were counted; empty in files written before it was kept.
     """
 
     bins: Bins
@@ -389,6 +393,7 @@ class PersonsModel:
     sampling: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     surveyed: Any = None
     covariates: Covariates | None = None
+    people_shares: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
         """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
@@ -452,8 +457,35 @@ def raked(levels: AnyArray, pairs: Pairs, factors: FloatArray) -> FloatArray:
     return weight / np.bincount(place, weight, pairs.n_places)[place]
 
 
+def people_shares(effects: Effects, cells: PlaceCells) -> FloatArray:
+    """Give the share of everybody's weight with each level, as people were counted, (n_levels,)."""
+    weight = cells.total[cells.pairs.place] * cells.pairs.weight
+    levels = effects.codes(cells.codes)[:, : len(effects.sizes)]
+    out = np.zeros(sum(effects.sizes))
+    for column in levels.T:
+        out += np.bincount(column[cells.pairs.cell], weight, len(out))
+    return out / cells.total.sum()
+
+
+def _check_shares(model: PersonsModel, cells: PlaceCells) -> None:
+    """Refuse people of whom other shares have some level than in the fit."""
+    before = model.people_shares
+    if not len(before):
+        return
+    now = people_shares(model.effects, cells)
+    i = int(np.argmax(np.abs(now - before)))
+    if abs(now[i] - before[i]) > SAME_SHARE:
+        named = [(column, level) for column, levels in model.bins.describe().items() for level in levels]
+        column, level = named[i]
+        raise InputError(
+            f"people are not those of fit: the level {level!r} of the column {column!r} has {now[i]:.6f} of their weight, and "
+            f"{before[i]:.6f} in fit. Pass the same people, coded as they were, or fit again."
+        )
+
+
 def rake_cells(model: PersonsModel, cells: PlaceCells) -> PlaceCells:
-    """Give people the weights that the fit gave them."""
+    """Give people the weights that the fit gave them, and refuse others than those of the fit."""
+    _check_shares(model, cells)
     if model.raking is None:
         return cells
     levels = model.effects.codes(cells.codes)[:, : len(model.effects.sizes)]

@@ -44,7 +44,7 @@ ASSUMED = 0.5
 special as often as selection is as stated, and the least at which no interval is wider than it is without the survey."""
 MOST_LEVELS, MOST_PAIRS = 12, 600
 """Pairs of levels are learned from a survey for columns of so few levels, and so many in all."""
-STEPS, HALVINGS, DECREMENT, ALLOWED = 50, 30, 1e-9, 1e-5
+STEPS, HALVINGS, DECREMENT, ALLOWED = 400, 30, 1e-9, 1e-5
 """Steps, halvings of one, the gain in log posterior below which none is taken, and the most that a further one may promise at the end."""
 BLOCK = 4_000
 """Rows whose slopes are held at a time."""
@@ -254,7 +254,7 @@ def fuse(
         u, at, now = new, tried, value
     if not promised <= ALLOWED:
         raise ConvergenceError(
-            f"the effects did not come to rest with the survey in {STEPS} steps (a further one promises {promised:.1e}, allowed "
+            f"the effects did not come to rest with the survey in {steps} steps (a further one promises {promised:.1e}, allowed "
             f"{ALLOWED:.0e}); check that the survey asked what the totals count, or leave out columns of many levels."
         )
     phi, spread = mean + L @ u, L @ linalg.inv(H) @ L.T

@@ -19,7 +19,7 @@ from crosslevel.data.place_cells import PlaceCells
 from crosslevel.data.queries import parse
 from crosslevel.ecological.persons.model import PersonsModel
 from crosslevel.ecological.persons.poststratification import calibrated_rates, direct_rates, mrp_rates, regress
-from crosslevel.ecological.persons.respondents import Respondents, open_surveys
+from crosslevel.ecological.persons.respondents import Respondents, live_somewhere, open_surveys
 from crosslevel.ecological.persons.survey import EffectPrior, Likelihood, SurveyPosterior, pairs_of
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.results import Estimates
@@ -32,7 +32,7 @@ LEVEL = 0.95
 Z = float(stats.norm.ppf(0.5 + LEVEL / 2))
 DIRECT = "respondents"
 METHODS = ("totals", "survey and totals", DIRECT, "MRP", "calibrated MRP")
-"""Totals alone, both, respondents as they answered, multilevel regression with post-stratification, and that shifted to the totals."""
+"""Totals alone, both, respondents as they answered, multilevel regression with poststratification, and that shifted to the totals."""
 LEAST_SHOWN = 10.0
 """Respondents below which the direct share of a level is not given: it would be the answers of single people."""
 
@@ -219,6 +219,7 @@ def _add(
         names = [None if v is None else str(v) for v in said.to_pylist()]
         y = np.array([[np.nan if v is None else float(v == one) for v in names] for one in outcomes])
     inside = np.isfinite(y[0]) & (w > 0) & (of(request.where) if request.where else True)
+    inside &= live_somewhere(table, model.arguments_["survey_by"], model.places_)
     levels = list(zip(*(plain_array(table, name, "survey").to_pylist() for name in request.by), strict=True))
     levels = levels or [()] * table.num_rows
     groups = [((), inside)] if request.by else [((str(request.where),), inside)]

@@ -91,15 +91,36 @@ def unit_rows(given: Any, argument: str, tables: UnitTables, groups: object) -> 
     A table with a column ``unit``, or else with names in its index, is matched by the names of the units (by the index of ``groups``
     where that holds any of its names), in any order; the rows of one without names are those of ``groups``.
     """
-    named, n = checks.names_of(given), len(tables.units)
+    n = len(tables.units)
     if frames.is_frame(given) and UNIT in (table := frames.to_arrow(given, argument)).column_names:
         found = _rows_of_units(table[UNIT].to_pylist(), tables.units, argument)
         return table.drop_columns([UNIT]).take(pa.array(found))
-    if named is not None and not set(named) & set(checks.names_of(groups) or ()):
-        return covariate_table(given.iloc[_rows_of_units(named, tables.units, argument)], argument, n)
+    by_name = _rows_by_name(given, argument, tables, groups)
+    if by_name is not None:
+        return covariate_table(given.iloc[by_name], argument, n)
     given = checks.align_rows(given, checks.row_keys(groups), argument)
     table = covariate_table(given, argument, n if isinstance(groups, UnitTables) else len(tables.kept))
     return table.filter(pa.array(rows_kept(tables, groups, argument, table.num_rows)))
+
+
+def unit_values(given: Any, argument: str, tables: UnitTables, groups: object) -> list[Any]:
+    """Give one value for every unit of checked tables: a Series with names is matched as in :func:`unit_rows`, others row by row."""
+    by_name = _rows_by_name(given, argument, tables, groups)
+    if by_name is not None:
+        return list(given.iloc[by_name].tolist())
+    given = checks.align_rows(given, checks.row_keys(groups), argument)
+    values = list(getattr(given, "tolist", lambda: given)())
+    return [v for v, k in zip(values, rows_kept(tables, groups, argument, len(values)), strict=True) if k]
+
+
+def _rows_by_name(given: Any, argument: str, tables: UnitTables, groups: object) -> list[int] | None:
+    """Find the row of every unit where names in an index are those of the units; None where they are those of groups, or there are none."""
+    named = checks.names_of(given)
+    if named is None or set(named) & set(checks.names_of(groups) or ()):
+        return None
+    if set(named) == set(checks.row_keys(groups) or ()) and not set(tables.units) <= set(named):
+        return None  # the rows of groups, by number
+    return _rows_of_units(named, tables.units, argument)
 
 
 def _rows_of_units(names: Sequence[object], units: Sequence[object], argument: str) -> list[int]:

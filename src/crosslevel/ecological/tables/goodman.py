@@ -20,8 +20,9 @@ from crosslevel.data.signatures import checked
 from crosslevel.ecological.quantities import goodman_fit
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.cleaning import check_choice
+from crosslevel.ecological.tables.covariates import unit_values
 from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
+from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import listed
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
@@ -54,8 +55,9 @@ def goodman(
     units : sequence, optional
         Names of the units.
     weights : {"population", "equal"} or array, default "population"
-        Weight of each unit in the regression, an array having one per row of ``groups`` (per unit of checked tables). The
-        choice can matter more than the interval is wide: it stands in ``method`` and ``diagnostics``.
+        Weight of each unit in the regression, an array having one per row of ``groups`` (per unit of checked tables), a Series with
+        the names of the units in its index in any order. The choice can matter more than the interval is wide: it stands in
+        ``method`` and ``diagnostics``.
     level : float, default 0.95
         Level of the intervals (Student t with n_units - n_groups degrees of freedom). Not with ``bounded``.
     bounded : bool, default False
@@ -137,8 +139,8 @@ def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, groups: obje
     if isinstance(weights, str):
         check_choice("weights", weights, ("population", "equal"))
         return tables.N if weights == "population" else np.ones(len(tables.N)), weights
-    given = checks.check_weights(weights, "weights")
-    return given[rows_kept(tables, groups, "weights", len(given))], "own"
+    checks.check_weights(weights, "weights")
+    return checks.check_weights(unit_values(weights, "weights", tables, groups), "weights"), "own"
 
 
 def _outside_warning(tables: UnitTables, outside: BoolArray) -> tuple[str, ...]:

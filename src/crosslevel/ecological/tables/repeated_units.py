@@ -1,16 +1,25 @@
-"""Units named more than once: rows pasted in again, which count people twice, told from parts of a unit."""
+"""Names of units, and people who would count twice.
+
+People count twice in units named more than once (rows pasted in again, told from parts of a unit), and in totals that stand among the
+units or among the columns they are totals of.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.ecological.tables.cleaning import Margins, Notes, check_choice
+from crosslevel.data import checks
+from crosslevel.data.place_columns import SAME, total_column, total_rows
+from crosslevel.ecological.tables.cleaning import Margins, Notes, check_choice, sides
+from crosslevel.ecological.tables.shares import SHARE_ROUNDING
 from crosslevel.errors import InputError, listed
+from crosslevel.typing import FloatArray
 
 Duplicates = Literal["error", "drop_identical", "sum"]
 
@@ -162,3 +171,115 @@ def _repeated(m: Margins) -> list[object]:
 
 def _first(m: Margins, which: npt.NDArray[np.bool_]) -> str:
     return repr(m.units[int(np.argmax(which))])
+
+
+def refuse_total_columns(m: Margins) -> None:
+    """Refuse a column that is the sum of the others of its margin, and one that both margins have with the same values."""
+    for argument, names, values in sides(m):
+        found = total_column(values)
+        if found is not None:
+            raise InputError(
+                f"{argument}: {names[found]!r} is the sum of the other columns in every unit, so that everybody counts twice; leave it out."
+            )
+    for j, name in enumerate(m.groups):
+        if name not in m.outcomes:
+            continue
+        x, t = m.X[:, j], m.T[:, m.outcomes.index(name)]
+        known = np.isfinite(x)
+        if np.array_equal(x, t, equal_nan=True) and known.sum() >= 3 and np.ptp(x[known]) > 0:
+            raise InputError(
+                f"groups and outcomes both have the column {name!r}, with the same values in every unit, so that it tells units and is "
+                "neither a group nor an outcome; leave it out of both, and pass names of units as units=."
+            )
+
+
+def refuse_total_unit(m: Margins, totals: Mapping[str, FloatArray] | None = None) -> None:
+    """Refuse a unit that counts, in every group and outcome, what all others count together.
+
+    Parameters
+    ----------
+    m : Margins
+        In counts.
+    totals : mapping of argument to (n_units,), optional
+        What shares were multiplied by. Shares of a total are rounded: beside totals that add up, counts need do so within 2 %.
+    """
+    counts = np.column_stack([m.X, m.T])
+    found = total_rows(counts)
+    if totals:
+        size, given = np.maximum(m.X.sum(axis=1), m.T.sum(axis=1)), np.column_stack(list(totals.values()))
+        exact = (np.abs(2 * given - given.sum(axis=0)) <= SAME * given.sum(axis=0)).all(axis=1)
+        near = np.abs(2 * counts - counts.sum(axis=0)).max(axis=1) <= SHARE_ROUNDING * size
+        shares = counts[size > 0] / size[size > 0, None]
+        if (
+            len(shares) >= 3 and np.ptp(shares, axis=0).max() > 2 * SHARE_ROUNDING
+        ):  # else one equal number makes all equal
+            found += np.flatnonzero(exact & near & (size > 0)).tolist()
+    if found:
+        raise InputError(
+            f"units: {m.units[found[0]]!r} counts in every group and outcome what the other units count together, so that everybody "
+            "counts twice; leave its row out."
+        )
+
+
+def refuse_subtotals(
+    counts: tuple[FloatArray, FloatArray], units: Sequence[object], within: Sequence[object], argument: str
+) -> None:
+    """Refuse units that count what all others of the same county (or district) count together.
+
+    Parameters
+    ----------
+    counts : (n_units, n_groups) and (n_units, n_outcomes)
+    units, within : (n_units,)
+        Names of the units, and of what each is a part of.
+    argument : str
+        What tells the parts.
+    """
+    found = [i for i in total_rows(np.column_stack(counts), within) if counts[0][i].sum() > LARGE_UNIT]
+    if found:
+        raise InputError(
+            f"{argument}: {len(found):,} unit(s) count in every group and outcome what all others of {within[found[0]]!r} count together "
+            f"({listed([units[i] for i in found])}), so that people count twice; leave these rows out."
+        )
+
+
+def unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
+    """Name every row, by ``units`` or by number; names may repeat."""
+    if units is None:
+        return tuple(range(n))
+    if isinstance(units, str) or not isinstance(units, Iterable):
+        raise InputError(f"units={units!r} is not a sequence of names; pass one name per row of groups.")
+    names = tuple(getattr(u, "item", lambda u=u: u)() for u in units)
+    if len(names) != n:
+        raise InputError(f"units has {len(names):,} names for {n:,} rows of groups; name each unit once.")
+    if any(isinstance(u, tuple | list | dict | set) for u in names):
+        raise InputError(
+            "units holds names of several parts; join them to one text each, for example 'county/precinct'."
+        )
+    if len({isinstance(u, str) for u in names if u is not None}) > 1:
+        raise InputError("units mixes texts and numbers, so '1' and 1 could not be told apart; make all names text.")
+    gone = [i for i, u in enumerate(names) if u is None or u != u]
+    if gone:
+        raise InputError(f"units has {len(gone):,} missing name(s), the first in row {gone[0]:,}; name each unit.")
+    return names
+
+
+def refuse_other_order(names: tuple[object, ...], index: list[object]) -> None:
+    """Refuse names that the index gives to other rows; numbers in an index may be what a filter left, and mean nothing."""
+    if not index or tuple(index) == names:
+        return
+    known = set(index)
+    texts = [i for i, name in enumerate(names) if isinstance(name, str) and name in known and index[i] != name]
+    if texts or Counter(index) == Counter(names):
+        i = texts[0] if texts else next(i for i, name in enumerate(names) if index[i] != name)
+        raise InputError(
+            f"units names row {i:,} {names[i]!r}, which the index of groups names {index[i]!r}, and has the same names in another order; "
+            "leave units out, or pass them in the order of the rows of groups."
+        )
+
+
+def row_names(values: object, groups: object, units: Sequence[object]) -> Sequence[object] | None:
+    """Choose the names of the rows of groups by which a Series or frame is matched: those of the index, or else those of the units."""
+    labels, keys = set(checks.names_of(values) or ()), checks.row_keys(groups)
+    if labels & set(checks.names_of(groups) or ()) or not units or (labels != set(units) and labels == set(keys or ())):
+        return keys
+    return units if labels & set(units) or all(isinstance(label, str) for label in labels) else keys

@@ -13,7 +13,7 @@ sharp for single cells of any R x C, and their sums over units are sharp too.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,7 +27,16 @@ from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.frames import fingerprint
 from crosslevel.ecological.tables import cleaning
 from crosslevel.ecological.tables.group_counts import MembershipCounts
-from crosslevel.ecological.tables.repeated_units import Duplicates, unrepeated
+from crosslevel.ecological.tables.repeated_units import (
+    Duplicates,
+    refuse_other_order,
+    refuse_subtotals,
+    refuse_total_columns,
+    refuse_total_unit,
+    row_names,
+    unit_names,
+    unrepeated,
+)
 from crosslevel.ecological.tables.shares import in_counts
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import BoolArray, FloatArray
@@ -152,7 +161,8 @@ def unit_tables(
         then matched. Every column of a dataframe is a group (an outcome) of that name. ``groups`` may also be
         :class:`UnitTables`, which come back as they are, or sums of membership probabilities (:func:`group_counts`).
     units : sequence, optional
-        Names of the units; when not given, those in the index of ``groups`` (text, each once), or ``0 .. n - 1``.
+        Names of the units; when not given, those in the index of ``groups`` (text, each once), or ``0 .. n - 1``. Refused where they
+        are those of the index in another order. Where ``groups`` has no index, ``outcomes`` and totals are matched by them.
     balance : {"scale", "none-of-the-above"}, optional
         What to do with units whose groups and outcomes do not add up to the same total (default: refuse). ``"scale"``
         scales their outcomes to the total of their groups, by a factor of two at most. ``"none-of-the-above"`` gives
@@ -229,16 +239,24 @@ def unit_tables(
         raise InputError(
             "outcomes is missing; pass units x outcomes counts, or the result of unit_tables as groups alone."
         )
-    keys = row_keys(groups)
-    outcomes, units = align_rows(outcomes, keys, "outcomes"), align_rows(units, keys, "units")
-    total = align_rows(total, keys, "total")
-    total_groups = align_rows(total_groups, keys, "total_groups")
-    total_outcomes = align_rows(total_outcomes, keys, "total_outcomes")
-    named = checks.names_of(groups) or []
+    X_table = _as_table(groups, "groups", "group")
+    n, named = X_table.num_rows, checks.names_of(groups) or []
+    units = align_rows(units, row_keys(groups), "units")
     if units is None and named and all(isinstance(name, str) for name in named) and len(set(named)) == len(named):
         units = named
-    X_table, T_table = _as_table(groups, "groups", "group"), _as_table(outcomes, "outcomes", "outcome")
-    n = X_table.num_rows
+    names = unit_names(units, n)
+    if units is not None:
+        refuse_other_order(names, named)
+    outcomes, total, total_groups, total_outcomes = (
+        align_rows(values, row_names(values, groups, names if units is not None else ()), argument)
+        for values, argument in (
+            (outcomes, "outcomes"),
+            (total, "total"),
+            (total_groups, "total_groups"),
+            (total_outcomes, "total_outcomes"),
+        )
+    )
+    T_table = _as_table(outcomes, "outcomes", "outcome")
     if T_table.num_rows != n:
         raise InputError(f"groups has {n:,} units and outcomes {T_table.num_rows:,}; pass both for the same units.")
     if n == 0:
@@ -248,14 +266,20 @@ def unit_tables(
         T=_numbers(T_table, "outcomes"),
         groups=tuple(X_table.column_names),
         outcomes=tuple(T_table.column_names),
-        units=_unit_names(units, n),
+        units=names,
         **_totals(total, total_groups, total_outcomes, n),
     )
     if balance != "none-of-the-above":  # which may add the second column
         _check_options(margins)
+    refuse_total_columns(margins)
+    if not margins.totals:  # before units go with their missing values, and the sums with them
+        refuse_total_unit(margins)
     margins, filled = cleaning.without_missing(margins, missing)
+    totals = margins.totals
     margins, multiplied = in_counts(margins, leave_rest=balance is not None)
+    refuse_total_unit(margins, totals)
     once = unrepeated(margins, duplicates, named=units is not None)
+    refuse_total_unit(once.margins)
     if once.copies_summed:
         warnings.warn(once.copies_summed, CrosslevelWarning, stacklevel=2)
     margins, raised = cleaning.without_excess(once.margins, excess)
@@ -267,7 +291,7 @@ def unit_tables(
     _check_options(kept)
     dropped = tuple(u for u, k in zip(margins.units, keep, strict=True) if not k)
     empty = (f"{len(dropped):,} unit(s) without people were left out ({listed(dropped)}).",) if dropped else ()
-    names, counted = _unit_names(units, n), set(margins.units)
+    counted = set(margins.units)
     return UnitTables(
         X=kept.X,
         T=kept.T,
@@ -377,7 +401,15 @@ def table_from_frame(
         **read,
         **cleaning_options,
     )
+    refuse_parts_of_units(found, table, parts)
     return replace(found, frame=frames.frame_kind(frame))
+
+
+def refuse_parts_of_units(found: UnitTables, table: pa.Table, parts: tuple[str, ...]) -> None:
+    """Refuse units that are the sum of all others of their county, where several columns name a unit."""
+    if len(parts) > 1:
+        county = dict(zip(joined_names(table, parts), joined_names(table, parts[:-1]), strict=True))
+        refuse_subtotals((found.X, found.T), found.units, [county[u] for u in found.units], f"unit={list(parts)!r}")
 
 
 def _as_table(counts: object, argument: str, word: str) -> pa.Table:
@@ -466,24 +498,3 @@ def joined_names(table: pa.Table, parts: tuple[str, ...]) -> list[object]:
     raise InputError(
         f"unit={list(parts)!r}: their names hold each of {listed(NAME_MARKS)}, so they cannot be joined to one; rename them."
     )
-
-
-def _unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
-    """Name every row, by ``units`` or by number; names may repeat."""
-    if units is None:
-        return tuple(range(n))
-    if isinstance(units, str) or not isinstance(units, Iterable):
-        raise InputError(f"units={units!r} is not a sequence of names; pass one name per row of groups.")
-    names = tuple(getattr(u, "item", lambda u=u: u)() for u in units)
-    if len(names) != n:
-        raise InputError(f"units has {len(names):,} names for {n:,} rows of groups; name each unit once.")
-    if any(isinstance(u, tuple | list | dict | set) for u in names):
-        raise InputError(
-            "units holds names of several parts; join them to one text each, for example 'county/precinct'."
-        )
-    if len({isinstance(u, str) for u in names if u is not None}) > 1:
-        raise InputError("units mixes texts and numbers, so '1' and 1 could not be told apart; make all names text.")
-    gone = [i for i, u in enumerate(names) if u is None or u != u]
-    if gone:
-        raise InputError(f"units has {len(gone):,} missing name(s), the first in row {gone[0]:,}; name each unit.")
-    return names

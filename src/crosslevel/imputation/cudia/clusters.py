@@ -25,6 +25,19 @@ NARROW = (
 )
 
 
+def describe_intervals(layout: Layout, place_sd: float | str, aggregates_from: str) -> tuple[str, ...]:
+    """Say what the intervals of a fit's tables leave out."""
+    out = [] if place_sd else [NARROW]
+    errors = () if layout.errors is None or aggregates_from == "population" else layout.errors
+    unsure = [name for name, e in zip(layout.hidden, errors, strict=False) if (np.nan_to_num(e) > 0).any()]
+    if unsure:
+        out.append(
+            f"The published means of {listed(unsure)} are taken as those of these very people (aggregates_from='sample'), so intervals "
+            "leave out their standard errors. Pass aggregates_from='population' where they are means of others."
+        )
+    return tuple(out)
+
+
 def cluster_columns(
     layout: Layout, at: Parameters, shares: FloatArray, spread: Sequence[FloatArray], draws: Draws | None, level: float
 ) -> list[dict[str, Any]]:

@@ -11,17 +11,17 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.data.cells import Cells
+from crosslevel.data.cells import Cells, people_mark
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.imputation.cudia import clusters as tables
-from crosslevel.imputation.cudia.families import recode
+from crosslevel.imputation.cudia.crowd import constants_of, expected_people, gather_crowd
 from crosslevel.imputation.cudia.fitting import (
     Fitted,
     Layout,
-    atoms_of,
     build,
+    build_clusters,
     describe_convergence,
     describe_few_groups,
     describe_warnings,
@@ -31,11 +31,11 @@ from crosslevel.imputation.cudia.fitting import (
     read_target,
     refuse_idle_prior,
 )
-from crosslevel.imputation.cudia.impute import Crowd, draw_values, expected_values, matched, probabilities
+from crosslevel.imputation.cudia.impute import Crowd, draw_values, expected_values, probabilities
 from crosslevel.imputation.cudia.model import Parameters
 from crosslevel.imputation.cudia.places import OpenSlopes, learn_slopes, place_covariances, place_deviation
 from crosslevel.imputation.cudia.sampling import Draws, run_chain
-from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS, Choices, select
+from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS, select
 from crosslevel.imputation.cudia.stream import fit_batches
 from crosslevel.imputation.estimate import Imputer, subgroups
 from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warnings, read_fit
@@ -87,7 +87,7 @@ class CUDIA(Imputer):
         adds to :meth:`clusters`.
     aggregates_from : {"sample", "population"}, default "sample"
         Whether the means were computed on these people, or on another sample or the population. The second needs likelihood "cudia", and
-        should come with ``aggregate_se``.
+        should come with ``aggregate_se``, by which the means then move in draws; means of these people are kept as published.
     n_draws : int, default 200
         Draws of the parameters that "gibbs" and :meth:`sample` make. Under likelihood "count" "gibbs" may need a thousand.
     place_sd : float or "auto", default "auto"
@@ -197,7 +197,7 @@ class CUDIA(Imputer):
         """
         choices, seed = read_choices(self), checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
-        layout = self._build(given, choices)
+        layout = build_clusters(given, self, choices)
         with threadpool_limits(limits=1):  # the arrays are small, and threads cost more than they give
             fitted = fit_problem(layout.problem, choices, np.random.default_rng(seed), progress)
         self._keep(given, layout, fitted, seed)
@@ -255,23 +255,22 @@ class CUDIA(Imputer):
             Groups must be those of the fit.
         match_means : bool, default True
             Make the mean of these people equal the published one of their group, exactly: by a shift of logits (binary), a constant
-            (real) or a factor (counts, waiting times).
+            (real) or a factor (counts, waiting times). Without it, values are what the clusters alone say.
         sample_weight : array of shape (n,), optional
             Weights of the means that are matched.
         """
         self._check_match(match_means, sample_weight)
         crowd = self._crowd(*self._gather(X, partition, sample_weight))
-        problem = self._layout.problem
-        values = expected_values(problem.families, self._averaged(), crowd)[crowd.pair]
-        if not match_means:
-            return values
-        return matched(values, problem.hidden, self._layout.targets, crowd.group, crowd.weight)
+        if match_means:
+            return expected_people(self._layout, self._averaged(), crowd, None)
+        return expected_values(self._layout.problem.families, self._averaged(), crowd)[crowd.pair]
 
     def responsibilities(self, X: Any, partition: Any = None) -> FloatArray:
         """Give the probability of each cluster for each person, (n, K)."""
         crowd = self._crowd(*self._gather(X, partition, None))
         return probabilities(self._layout.problem.families, self.parameters_, crowd)[crowd.pair]
 
+    @checked
     def sample(
         self,
         X: Any,
@@ -280,6 +279,7 @@ class CUDIA(Imputer):
         sample_weight: Any = None,
         random_state: RandomState = None,
         progress: Progress | None = None,
+        match_means: bool = True,
     ) -> FloatArray:
         """Draw complete data: parameters from their posterior, then clusters, then values that keep the published means.
 
@@ -293,6 +293,8 @@ class CUDIA(Imputer):
             Of clusters and values; the seed of the fit when not given.
         progress : bool or callable, optional
             True for a bar on stderr; or a function of the draws done, of parameters and then of people, and of all, None until the end.
+        match_means : bool, default True
+            False for other people than those whose mean was published, such as a part of a group: as in :meth:`estimate`.
 
         Returns
         -------
@@ -306,10 +308,12 @@ class CUDIA(Imputer):
         groups and the hidden features, and nothing more: a coefficient on a column that is not in X, or of an outcome that is not in X, is
         drawn to zero. Put what will be regressed on, and the outcome, into X. :func:`~crosslevel.imputation.pool` compares.
         """
-        people, cells = self._gather(X, partition, sample_weight)
+        self._check_match(match_means, sample_weight)
+        crowd = self._crowd(*self._gather(X, partition, sample_weight))
         with count_steps(progress, "Drawing", None, "draws") as step:
-            return np.stack(list(self._values(self._crowd(people, cells), n_draws, random_state, step)))
+            return np.stack(list(self._values(crowd, n_draws, random_state, step, match_means=match_means)))
 
+    @checked
     def estimate(
         self,
         by: str | Sequence[str],
@@ -319,6 +323,7 @@ class CUDIA(Imputer):
         level: float = 0.95,
         n_draws: int = 200,
         random_state: RandomState = None,
+        match_means: bool | None = None,
     ) -> Estimates:
         """Give means of the hidden features in subgroups of people, with intervals from draws.
 
@@ -331,6 +336,9 @@ class CUDIA(Imputer):
         level : float
         n_draws : int
             Draws behind an interval.
+        match_means : bool, optional
+            Whether the mean of these people is made equal to the published one of their group. When not given, it is for the people of
+            the fit and not for others, who get the constant their group got in the fit: a part of a group has another mean.
 
         Returns
         -------
@@ -341,8 +349,11 @@ class CUDIA(Imputer):
         people, cells = self._gather(X, partition, sample_weight)
         crowd = self._crowd(people, cells)
         cut, keys = subgroups(by, cells, self.schema_)
-        point = self.transform(X, partition, sample_weight=sample_weight)
-        values = self._values(crowd, n_draws, random_state)
+        if match_means is None:
+            match_means = people_mark(cells) == self._layout.mark
+        others = None if match_means else constants_of(self)
+        point = expected_people(self._layout, self._averaged(), crowd, others)
+        values = self._values(crowd, n_draws, random_state, match_means=match_means)
         parts, draws = tables.subgroup_columns(self._layout, crowd, cut[cells.pair], keys, point, values, level)
         said = f"estimate(by={by!r}, n_draws={n_draws})"
         return self._tabulate(parts, ["feature", *keys], level, "posterior quantile", said, "imputed", draws)
@@ -418,17 +429,7 @@ class CUDIA(Imputer):
         """Draws of the parameters instead of people, made here if there are none yet."""
         drawn = self._draws is not None or len(self._layout.problem.cell) > 0
         made = {"_draws": self._posterior(), "_slopes": self._open_slopes()} if drawn else {}
-        return made | {"_layout": self._layout.without_people()}
-
-    def _build(self, given: Inputs, choices: Choices) -> Layout:
-        layout = build(given, self.families)
-        rows = len(layout.problem.X)
-        if choices.n_clusters != "auto" and int(choices.n_clusters) > rows:
-            raise InputError(
-                f"n_clusters={self.n_clusters} is more than the {rows:,} distinct rows of X; pass at most that many."
-            )
-        refuse_idle_prior(self, choices, layout.problem.hidden)
-        return layout
+        return made | {"_constants": constants_of(self), "_layout": self._layout.without_people()}
 
     def _keep(self, given: Inputs, layout: Layout, fitted: Fitted, seed: int) -> None:
         if not fitted.convergence["converged"] and not self.allow_unconverged:
@@ -443,25 +444,26 @@ class CUDIA(Imputer):
         self.parameters_ = fitted.parameters
         self.n_clusters_, self.ridge_, self.ridge_target_ = fitted.chosen
         self.convergence_, self.identifiability_ = fitted.convergence, fitted.identifiability
+        self._constants: tuple[FloatArray, ...] | None = None
         self.selection_ = None
         if fitted.selection is not None:
             provenance, warnings = self._provenance("selection_"), describe_few_groups(layout)
             self.selection_ = tables.selection_table(fitted.selection, provenance, self._frame, warnings)
 
     def _crowd(self, people: People, cells: Cells) -> Crowd:
-        rows = recode(cells.X, self._layout.reading, self.schema_.names)
-        atom = atoms_of(cells.pair_group, self._layout.atoms)
-        return Crowd(rows, cells.pair_cell, atom, cells.pair, people.group, people.weight)
+        return gather_crowd(self._layout, self.schema_.names, people, cells)
 
     def _values(
-        self, crowd: Crowd, n_draws: int, random_state: RandomState, step: Step | None = None
+        self, crowd: Crowd, n_draws: int, random_state: RandomState, step: Step | None = None, *, match_means: bool
     ) -> Iterator[FloatArray]:
         n_draws, rng = self._read_draws(n_draws, random_state)
         draws = self._posterior(step)
         chosen = np.linspace(0, len(draws) - 1, min(n_draws, len(draws))).round().astype(int)
         problem, targets = self._layout.problem, self._layout.targets
+        errors = self._layout.errors if self.aggregates_from == "population" else None
         used = [draws.at(int(i)) for i in np.resize(chosen, n_draws)]
-        return draw_values(problem.families, problem.hidden, targets, used, crowd, rng, self._open_slopes(), step)
+        given = (problem.families, problem.hidden, targets, used, crowd, rng, self._open_slopes(), step)
+        return draw_values(*given, errors, None if match_means else constants_of(self))
 
     def _open_slopes(self) -> OpenSlopes | None:
         """What x may still say beyond the clusters; found at the first call."""
@@ -494,5 +496,5 @@ class CUDIA(Imputer):
         place_sd = deviations[0] if len(set(deviations)) == 1 else deviations
         settings = {"ridge": self.ridge_, "ridge_target": self.ridge_target_, "place_sd": place_sd}
         method = f"CUDIA, {self.method}, likelihood {self.likelihood}, {self.n_clusters_} clusters"
-        warnings = self.warnings_ if self.place_sd else (*self.warnings_, tables.NARROW)
-        return method, self.convergence_ | settings, warnings
+        warnings = tables.describe_intervals(self._layout, self.place_sd, self.aggregates_from)
+        return method, self.convergence_ | settings, (*self.warnings_, *warnings)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.data.cells import gather
+from crosslevel.data.cells import gather, people_mark
 from crosslevel.data.progress import count_steps
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cudia.families import Reading, learn_families, recode
@@ -66,7 +66,7 @@ def read_choices(model: Any) -> Choices:
     K = model.n_clusters
     if isinstance(K, str) and K != "auto":
         raise unknown_name("n_clusters", K, ["auto"], "choice")
-    if K != "auto" and checks.check_whole(K, "n_clusters", 1) == 1:
+    if not isinstance(K, str) and checks.check_whole(K, "n_clusters", 1) == 1:
         raise InputError(
             "n_clusters=1 gives everybody the mean of the group, which is the naive answer; pass at least 2."
         )
@@ -164,6 +164,10 @@ class Layout:
         For each hidden feature the finest published means, which answers are made to match.
     atom_weight : (A,)
         People of each atom.
+    errors : tuple of (P,), optional
+        For each hidden feature the standard errors of these means; NaN where none was published.
+    mark : str
+        By which the people of the fit are known again; empty for a stream.
     """
 
     problem: Problem
@@ -172,6 +176,8 @@ class Layout:
     hidden: tuple[str, ...]
     targets: tuple[tuple[int, FloatArray], ...]
     atom_weight: FloatArray
+    errors: tuple[FloatArray, ...] | None = None
+    mark: str = ""
 
     def without_people(self) -> Layout:
         """Give the layout of a saved model: families, sizes and published means, enough to impute."""
@@ -244,9 +250,21 @@ def build(given: Inputs, families: Any) -> Layout:
         hidden=kinds,
     )
     finest = [given.finest(name) for name in given.hidden]
-    return Layout(
-        problem, reading, atoms.astype(np.int64), given.hidden, tuple((p.partition, p.mean) for p in finest), total
-    )
+    targets, errors = tuple((p.partition, p.mean) for p in finest), tuple(p.se for p in finest)
+    places = atoms.astype(np.int64)
+    return Layout(problem, reading, places, given.hidden, targets, total, errors, people_mark(cells))
+
+
+def build_clusters(given: Inputs, model: Any, choices: Choices) -> Layout:
+    """Lay out the problem of a ``CUDIA``; refuse more clusters than rows, and a prior that does not act."""
+    layout = build(given, model.families)
+    rows = len(layout.problem.X)
+    if choices.n_clusters != "auto" and int(choices.n_clusters) > rows:
+        raise InputError(
+            f"n_clusters={model.n_clusters} is more than the {rows:,} distinct rows of X; pass at most that many."
+        )
+    refuse_idle_prior(model, choices, layout.problem.hidden)
+    return layout
 
 
 def atoms_of(group: IntArray, atoms: Int64Array) -> Int64Array:

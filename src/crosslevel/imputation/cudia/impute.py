@@ -72,6 +72,22 @@ def matched(
     return out
 
 
+def with_constants(
+    values: FloatArray,
+    kinds: Sequence[str],
+    targets: Sequence[tuple[int, FloatArray]],
+    group: IntArray,
+    constants: Sequence[FloatArray],
+) -> FloatArray:
+    """Change expected values (n, d_u) of other people by the constants their groups got in the fit."""
+    return np.column_stack(
+        [
+            match_means.apply_constants(values[:, j], group[:, partition], own, kind)
+            for j, (kind, (partition, _), own) in enumerate(zip(kinds, targets, constants, strict=True))
+        ]
+    )
+
+
 def draw_values(
     families: Sequence[Family],
     kinds: Sequence[str],
@@ -81,13 +97,19 @@ def draw_values(
     rng: np.random.Generator,
     slopes: OpenSlopes | None = None,
     step: Step | None = None,
+    errors: Sequence[FloatArray | None] | None = None,
+    constants: Sequence[FloatArray] | None = None,
 ) -> Iterator[FloatArray]:
     """Draw hidden values (n, d_u), once for each of the given parameters; slopes in x may be added to what the clusters say.
 
     Binary features are drawn with z summed out, given their total (conditional Bernoulli). Real ones are drawn given z; adding
     the same constant to all people of a group is then the exact conditional law, since the clusters share a variance. Counts given
     z are multinomial given their total.
+
+    ``errors``, (P,) each, are standard errors of the published means, by which the means that are kept move in every draw. With
+    ``constants``, (P,) each, people are others than those whose means were published: they get these constants and keep no mean.
     """
+    errors = [None] * len(kinds) if errors is None else errors
     tilts = (
         slopes.draws(crowd.X, len(draws), rng) if slopes is not None else repeat(np.zeros((len(crowd.X), len(kinds))))
     )
@@ -99,6 +121,10 @@ def draw_values(
         T = hidden_variance(at.H, kinds, at.tau2)
         for j, (kind, (partition, mean)) in enumerate(zip(kinds, targets, strict=True)):
             group = crowd.group[:, partition]
+            if constants is not None:
+                out[:, j] = _draw_others(kind, r, at, more[:, j], z, T, crowd, group, constants[j], j, rng)
+                continue
+            mean = match_means.draw_means(mean, errors[j], rng, kind)
             if kind == "bernoulli" or z is None:
                 p = expit(logit(r @ at.H[:, j]) + more[:, j])[crowd.pair]
                 out[:, j] = match_means.draw_bernoulli(p, group, mean, rng, crowd.weight)
@@ -114,6 +140,30 @@ def draw_values(
         if step is not None:
             step()
         yield out
+
+
+def _draw_others(
+    kind: str,
+    r: FloatArray,
+    at: Parameters,
+    more: FloatArray,
+    z: Int64Array | None,
+    T: FloatArray,
+    crowd: Crowd,
+    group: IntArray,
+    constant: FloatArray,
+    j: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Draw one hidden feature of people who keep no mean, (n,)."""
+    if kind == "bernoulli" or z is None:
+        p = expit(logit(r @ at.H[:, j]) + more)[crowd.pair]
+        return (rng.random(len(p)) < match_means.apply_constants(p, group, constant, kind)).astype(np.float64)
+    center = np.clip(at.H[z, j] + more[crowd.pair], *bounds(kind))
+    center = match_means.apply_constants(center, group, constant, kind)
+    if kind == "gaussian":
+        return center + rng.standard_normal(len(z)) * np.sqrt(T[z, j])
+    return rng.poisson(center).astype(np.float64) if kind == "poisson" else rng.exponential(center)
 
 
 def _draw_clusters(r: FloatArray, pair: IntArray, rng: np.random.Generator) -> Int64Array:

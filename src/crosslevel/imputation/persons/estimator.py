@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.cells import Cells, gather, sums
+from crosslevel.data.cells import Cells, gather, people_mark, sums
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
-from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_range, read_rows
+from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_rows
 from crosslevel.imputation.persons.counted import read_stream
 from crosslevel.imputation.persons.hidden import (
     class_probabilities,
@@ -24,6 +24,8 @@ from crosslevel.imputation.persons.hidden import (
     fit_hidden,
     members_of,
     person_values,
+    read_families,
+    with_adjustment,
 )
 from crosslevel.imputation.persons.known import read_known
 from crosslevel.imputation.persons.model import Settings
@@ -32,7 +34,6 @@ from crosslevel.imputation.persons.tables import mean_columns, slope_columns, to
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-FAMILIES = ("bernoulli", "gaussian")
 MOST_CURVATURE = 1e6
 
 
@@ -55,8 +56,8 @@ class CrossLevelImputer(Imputer):
     family : {"bernoulli", "gaussian"} or mapping of hidden feature to either, default "bernoulli"
         Whether the hidden feature is yes or no, or a number. For a number the link is the identity.
     scale : float or mapping of hidden feature to float, optional
-        sd of a hidden number among persons. Estimates do not depend on it; intervals and draws need it, or the published
-        standard errors. Refused where no hidden feature is a number.
+        sd of a hidden number among persons. Estimates hardly depend on it; intervals and draws need it, and without it a warning says
+        that there are none. Refused where no hidden feature is a number.
     categorical : sequence of str, optional
         Columns of numbers that are codes without order. Text always is. Other numbers with up to 12 values are ordered levels;
         with more they are continuous, and linear.
@@ -158,7 +159,8 @@ class CrossLevelImputer(Imputer):
         sample_weight : array of shape (n,), optional
             Survey weights.
         aggregate_se : like aggregates, optional
-            Published standard errors of the means.
+            Published standard errors of the means. The less sure a mean, the less the slopes follow it; intervals and draws allow for
+            the errors of all means. They say nothing of how persons differ, which is ``scale``.
         known_rates : dataframe, optional
             Means of hidden features in subgroups of all people, such as national rates by age: columns of X that define the subgroups,
             a column per hidden feature, and, where known, its standard error as ``<feature>_se`` (that of as many people as are here when
@@ -220,7 +222,7 @@ class CrossLevelImputer(Imputer):
 
     def _fit_cells(self, given: Inputs, cells: Cells, known_rates: Any, settings: Settings) -> None:
         """Fit to people who are counted by distinct row and group."""
-        families = self._families(given)
+        families = read_families(self, given)
         keep_inputs(self, given, settings.seed)
         weight = sums(cells.pair_cell, cells.weight, len(cells.X))
         self.design_ = learn_design(cells.X, weight, given.schema.columns, self.curvature)
@@ -288,6 +290,7 @@ class CrossLevelImputer(Imputer):
         sample_weight: Any = None,
         values: bool = True,
         random_state: RandomState = None,
+        match_means: bool = True,
     ) -> FloatArray:
         """Draw complete data: slopes from their posterior, then everybody's value given them and the published means.
 
@@ -301,12 +304,15 @@ class CrossLevelImputer(Imputer):
             False draws the probabilities (expected numbers) and not the values.
         random_state : int, Generator or RandomState, optional
             The seed of the fit when not given.
+        match_means : bool, default True
+            As in :meth:`transform`: False for other people than those whose mean was published, such as a part of a group.
 
         Returns
         -------
         (n_draws, n, d_u)
-            Every draw has the published means exactly. Draws of yes and no can where N_p s_p is whole, as it is when the means
-            were computed on these people; otherwise, and with weights, they come within one person.
+            Every draw has the published means exactly; with ``aggregate_se``, means drawn around them by their standard errors. Draws of
+            yes and no can where N_p s_p is whole, as it is when the means were computed on these people; otherwise, and with weights,
+            they come within one person.
 
         Notes
         -----
@@ -316,9 +322,11 @@ class CrossLevelImputer(Imputer):
         """
         check_is_fitted(self, "hidden_")
         n_draws, rng = self._read_draws(n_draws, random_state)
+        self._check_match(match_means, sample_weight)
         people, cells = self._gather(X, partition, sample_weight)
+        given, fitted = (people.weight, n_draws, rng), None if match_means else self._cells
         out = [
-            draw(h, self.design_, cells, people.group[:, h.partition], people.weight, n_draws, rng, values=values)
+            draw(h, self.design_, cells, people.group[:, h.partition], *given, values=values, fitted=fitted)
             for h in self.hidden_
         ]
         return np.stack(out, axis=-1)
@@ -332,6 +340,7 @@ class CrossLevelImputer(Imputer):
         sample_weight: Any = None,
         level: float = 0.95,
         sampling: bool = True,
+        match_means: bool | None = None,
     ) -> Estimates:
         """Give means of groups of persons, with intervals.
 
@@ -345,6 +354,9 @@ class CrossLevelImputer(Imputer):
         sampling : bool, default True
             Whether the interval is for the mean among these very persons, whose values are more or less by chance. Without it, it
             is for the mean of their probabilities.
+        match_means : bool, optional
+            Whether the mean of these people is made equal to the published one of their group. When not given, it is for the people of
+            the fit and not for others, who get the constant their group got in the fit: a part of a group has another mean.
 
         Returns
         -------
@@ -359,11 +371,14 @@ class CrossLevelImputer(Imputer):
                 CrossLevelImputer.estimate, given, "without X, the people they belong to; pass X"
             )
         cells = self._cells if X is None else self._gather(X, partition, sample_weight)[1]
+        if match_means is None:
+            match_means = X is None or people_mark(cells) == people_mark(self._cells)
+        fitted = None if match_means else self._cells
         cut, keys = subgroups(by, cells, self.schema_)
         n_cuts = int(cut.max()) + 1
         parts = [
             {"feature": [h.name] * n_cuts, **keys}
-            | mean_columns(h, members_of(h, self.design_, cells), cut, n_cuts, level, sampling=sampling)
+            | mean_columns(h, members_of(h, self.design_, cells, fitted), cut, n_cuts, level, sampling=sampling)
             for h in self.hidden_
         ]
         interval = f"posterior of the {'share of these persons' if sampling else 'probability'}"
@@ -439,7 +454,8 @@ class CrossLevelImputer(Imputer):
         )
         self.learned_ = learned
         self.hidden_ = tuple(
-            replace(h, adjustment=learned.adjustments[h.partition]) if h.binary else h for h in self.hidden_
+            with_adjustment(h, learned.adjustments[h.partition], self.design_, cells) if h.binary else h
+            for h in self.hidden_
         )
         earlier = self.warnings_
         keep_warnings(self, learned.warnings)
@@ -454,24 +470,6 @@ class CrossLevelImputer(Imputer):
     @property
     def _allow_missing(self) -> bool:  # type: ignore[override]
         return self.missing == "mean"
-
-    def _families(self, given: Inputs) -> dict[str, str]:
-        """Give the family of each hidden feature; refuse names that are none, and a scale without a number."""
-        for argument, chosen in (("family", self.family), ("scale", self.scale)):
-            for name in chosen if isinstance(chosen, Mapping) else ():
-                if name not in given.hidden:
-                    raise unknown_name(argument, name, list(given.hidden), "hidden feature")
-        own = self.family
-        found = {n: own.get(n, "bernoulli") if isinstance(own, Mapping) else own for n in given.hidden}
-        for name, family in found.items():
-            if family not in FAMILIES:
-                raise unknown_name("family", family, FAMILIES, "family")
-            if family == "bernoulli":
-                read_range(given, name, 0.0, 1.0, f" For a number pass family={{{name!r}: 'gaussian'}}.")
-        scaled = list(self.scale) if isinstance(self.scale, Mapping) else list(found)
-        if self.scale is not None and all(found[n] == "bernoulli" for n in scaled):
-            checks.refuse_idle(self, ["scale"], "on features that are yes or no; pass family='gaussian'")
-        return found
 
     def _scale(self, name: str) -> float | None:
         """Look up the sd of a hidden number."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
 
+from crosslevel.data import checks
 from crosslevel.data.cells import Cells
 from crosslevel.data.published import Published
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import Design
-from crosslevel.imputation.inputs import FEWEST_GROUPS
-from crosslevel.imputation.match_means import draw_bernoulli, shift_mean
+from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, read_range
+from crosslevel.imputation.match_means import draw_bernoulli, draw_means, shift_mean
 from crosslevel.imputation.persons.model import (
     LATENT_SD,
     Fit,
@@ -24,9 +27,10 @@ from crosslevel.imputation.persons.model import (
     sampling_variance,
 )
 from crosslevel.imputation.persons.similar import Adjustment, adjust
-from crosslevel.imputation.persons.uncertainty import Members
+from crosslevel.imputation.persons.uncertainty import Members, anchors_of
 from crosslevel.typing import FloatArray, IntArray
 
+FAMILIES = ("bernoulli", "gaussian")
 ROUNDING = 0.01
 """Shares of all classes may miss one by this much, as rounded percentages do."""
 AGREE = 1e-5
@@ -56,6 +60,8 @@ class Hidden:
     shift : (P,)
         b_p - a: what the fit adds to the prediction of people of each group; 0 where no mean was published.
     adjustment : Adjustment or None
+    error : (P,) or None
+        Published standard errors of the means, 0 where none is.
     """
 
     name: str
@@ -68,6 +74,7 @@ class Hidden:
     fit: Fit
     shift: FloatArray
     adjustment: Adjustment | None = None
+    error: FloatArray | None = None
 
     @property
     def beta(self) -> FloatArray:
@@ -90,6 +97,25 @@ class Hidden:
         return int((~np.isnan(self.mean)).sum())
 
 
+def read_families(model: Any, given: Inputs) -> dict[str, str]:
+    """Give the family of each hidden feature; refuse names that are none, and a scale without a number."""
+    for argument, chosen in (("family", model.family), ("scale", model.scale)):
+        for name in chosen if isinstance(chosen, Mapping) else ():
+            if name not in given.hidden:
+                raise unknown_name(argument, name, list(given.hidden), "hidden feature")
+    own = model.family
+    found = {n: own.get(n, "bernoulli") if isinstance(own, Mapping) else own for n in given.hidden}
+    for name, family in found.items():
+        if family not in FAMILIES:
+            raise unknown_name("family", family, FAMILIES, "family")
+        if family == "bernoulli":
+            read_range(given, name, 0.0, 1.0, f" For a number pass family={{{name!r}: 'gaussian'}}.")
+    scaled = list(model.scale) if isinstance(model.scale, Mapping) else list(found)
+    if model.scale is not None and all(found[n] == "bernoulli" for n in scaled):
+        checks.refuse_idle(model, ["scale"], "on features that are yes or no; pass family='gaussian'")
+    return found
+
+
 def fit_hidden(
     published: Published,
     cells: Cells,
@@ -109,7 +135,7 @@ def fit_hidden(
     settings : Settings
     family : {"bernoulli", "gaussian"}
     scale : float, optional
-        sd of a number among persons; from the published standard errors when not given.
+        sd of a number among persons; without it a number has no intervals and no draws.
     known : Known, optional
         Rates of subgroups of all people, met at the shifts of the groups, which are found again until both agree.
     """
@@ -130,7 +156,7 @@ def fit_hidden(
             break
     unit, noise = (1.0 if binary else groups.unit), np.nan
     if not binary:
-        if scale is None and np.isnan(published.se).all():
+        if scale is None:
             # the ratio of the two scales, and so the numbers, do not depend on the unit; errors do
             fit, unit, noise = replace(fit, Sigma=np.full(fit.Sigma.shape, np.nan), t_b=np.nan), np.nan, 0.0
         else:
@@ -147,6 +173,7 @@ def fit_hidden(
         noise=noise,
         fit=fit,
         shift=np.nan_to_num(_filled(shift[0], published.mean)),
+        error=np.nan_to_num(published.se),
     )
 
 
@@ -161,9 +188,6 @@ def _groups(published: Published, cells: Cells, n: FloatArray, binary: bool, sca
     W = cells.shares(published.partition, P)
     if binary:
         return Groups(W, published.mean, sampling_variance(published.mean, n, published.se))
-    known = ~np.isnan(published.se)
-    if scale is None and known.any():
-        scale = float(np.median(published.se[known] * np.sqrt(n[known])))
     between = float(np.nanstd(published.mean))
     if scale is not None and not (np.isfinite(scale) and scale > 0):
         raise InputError(
@@ -174,18 +198,48 @@ def _groups(published: Published, cells: Cells, n: FloatArray, binary: bool, sca
             f"aggregates: the mean of {published.name!r} is the same in every group; there is nothing to learn from."
         )
     unit = between if scale is None else scale / LATENT_SD
-    variance = np.zeros(P) if scale is None else np.where(known, published.se**2, scale**2 / np.maximum(n, 1.0))
+    # a published error is that of the mean; it says nothing of the sd among persons, since nobody knows how many are behind the mean
+    own = np.zeros(P) if scale is None else scale**2 / np.maximum(n, 1.0)
+    variance = np.where(np.isnan(published.se), own, published.se**2)
     return Groups(W, published.mean, variance, binary=False, unit=unit)
 
 
-def members_of(hidden: Hidden, design: Design, cells: Cells) -> Members:
-    """Give people gathered by cell and group, with their values shifted to the means of their groups."""
+def members_of(hidden: Hidden, design: Design, cells: Cells, fitted: Cells | None = None) -> Members:
+    """Give people gathered by cell and group, with their values shifted to the means of their groups.
+
+    Parameters
+    ----------
+    hidden : Hidden
+    design : Design
+    cells : Cells
+    fitted : Cells, optional
+        The people of the fit, where those of ``cells`` are others: these then get the shifts of the fit.
+    """
     Z = design.matrix(cells.X)[cells.pair_cell]
     group = cells.pair_group[:, hidden.partition]
     f = Z @ hidden.beta + hidden.fit.intercept
-    value, _ = probabilities(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)
+    if fitted is None:
+        anchors = None
+        value = probabilities(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)[0][0]
+    else:
+        anchors = anchors_of(members_of(hidden, design, fitted))
+        value = _inverse_link(f + hidden.shift[group], binary=hidden.binary)
     noise = np.nan if hidden.binary else hidden.noise
-    return Members(Z, group, cells.weight, cells.weight_squared, value[0], ~np.isnan(hidden.mean), noise)
+    known = ~np.isnan(hidden.mean)
+    return Members(Z, group, cells.weight, cells.weight_squared, value, known, noise, hidden.error, anchors)
+
+
+def _inverse_link(f: FloatArray, *, binary: bool) -> FloatArray:
+    return np.asarray(special.expit(f)) if binary else f
+
+
+def with_adjustment(hidden: Hidden, adjustment: Adjustment, design: Design, cells: Cells) -> Hidden:
+    """Adjust the slopes of a feature, and find the shifts of the groups again, which belong to the slopes."""
+    new = replace(hidden, adjustment=adjustment)
+    f = (design.matrix(cells.X) @ new.beta + new.fit.intercept)[cells.pair_cell]
+    group = cells.pair_group[:, new.partition]
+    _, shift = probabilities(f[None], group, cells.weight, new.mean, binary=new.binary)
+    return replace(new, shift=np.nan_to_num(_filled(shift[0], new.mean)))
 
 
 def person_values(hidden: Hidden, design: Design, cells: Cells, *, match_means: bool) -> FloatArray:
@@ -194,10 +248,7 @@ def person_values(hidden: Hidden, design: Design, cells: Cells, *, match_means: 
         return members_of(hidden, design, cells).value[cells.pair]
     group = cells.pair_group[:, hidden.partition]
     f = (design.matrix(cells.X) @ hidden.beta + hidden.fit.intercept)[cells.pair_cell] + hidden.shift[group]
-    if not hidden.binary:
-        return f[cells.pair]
-    none = np.full(len(hidden.mean), np.nan)
-    return probabilities(f[None], group, cells.weight, none)[0][0][cells.pair]
+    return _inverse_link(f, binary=hidden.binary)[cells.pair]
 
 
 def class_probabilities(hidden: tuple[Hidden, ...], design: Design, cells: Cells, X: FloatArray) -> FloatArray:
@@ -246,11 +297,15 @@ def draw(
     rng: np.random.Generator,
     *,
     values: bool = True,
+    fitted: Cells | None = None,
 ) -> FloatArray:
-    """Draw slopes, then the values of all persons given them and the totals, (n_draws, n); only probabilities without ``values``."""
+    """Draw slopes and true means of groups, then the values of all persons given both, (n_draws, n); only probabilities without ``values``.
+
+    With ``fitted``, the people of the fit, those of ``cells`` are others: they get the shifts of the fit, and their totals are open.
+    """
     if not np.isfinite(hidden.fit.Sigma).all():
         raise InputError(
-            f"draws of {hidden.name!r} need its standard deviation among persons; pass scale={{{hidden.name!r}: sd}} or aggregate_se."
+            f"draws of {hidden.name!r} need its standard deviation among persons; pass scale={{{hidden.name!r}: sd}}."
         )
     Z = design.matrix(cells.X)
     root = np.linalg.cholesky(hidden.fit.Sigma)
@@ -259,18 +314,29 @@ def draw(
     theta = np.concatenate([[hidden.fit.intercept], hidden.beta])
     unknown = np.isnan(hidden.mean)
     pair_group = cells.pair_group[:, hidden.partition]
+    home = cells if fitted is None else fitted
+    at_home = design.matrix(home.X), home.pair_cell, home.pair_group[:, hidden.partition]
     out = np.empty((n_draws, len(group)))
     for s in range(n_draws):
         own = theta + kappa[s] * (root @ rng.standard_normal(len(theta)))
         f = (Z @ own[1:] + own[0])[cells.pair_cell]
         f = f + np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)[pair_group]
-        value, _ = probabilities(f[None], pair_group, cells.weight, hidden.mean, binary=hidden.binary)
-        person = value[0][cells.pair]
+        mean = draw_means(hidden.mean, hidden.error, rng, "bernoulli" if hidden.binary else "gaussian")
+        if fitted is None:
+            target = mean
+            value = probabilities(f[None], pair_group, cells.weight, mean, binary=hidden.binary)[0][0]
+        else:
+            target = np.full(len(mean), np.nan)
+            Z_home, cell, home_group = at_home
+            f_home = (Z_home @ own[1:] + own[0])[cell]
+            _, shift = probabilities(f_home[None], home_group, home.weight, mean, binary=hidden.binary)
+            value = _inverse_link(f + np.nan_to_num(_filled(shift[0], mean))[pair_group], binary=hidden.binary)
+        person = value[cells.pair]
         if values and hidden.binary:
-            person = draw_bernoulli(person, group, hidden.mean, rng, weight)
+            person = draw_bernoulli(person, group, target, rng, weight)
         elif values:
             noisy = person + np.sqrt(hidden.noise) * rng.standard_normal(len(person))
-            person = shift_mean(noisy, group, hidden.mean, weight)
+            person = shift_mean(noisy, group, target, weight)
         out[s] = person
     return out
 
@@ -291,6 +357,6 @@ def describe_warnings(hidden: Hidden) -> list[str]:
     if not hidden.binary and np.isnan(hidden.unit):
         out.append(
             f"{hidden.name!r} is a number whose standard deviation among persons is not known, so it has estimates without "
-            "intervals; pass scale= or aggregate_se=."
+            "intervals and no draws; pass scale=, the standard deviation among persons (aggregate_se= is the error of the means)."
         )
     return out

@@ -23,7 +23,7 @@ def mean_columns(
 ) -> dict[str, FloatArray]:
     """Give the columns of a table of means: estimate, error, interval, people, and the naive answer."""
     found = mean_spread(members, cut, n_cuts, hidden.fit)
-    model = hidden.kappa**2 * found.model
+    model = hidden.kappa**2 * found.model + found.published
     chance = found.chance if sampling else np.zeros(n_cuts)
     sd = np.sqrt(model + chance)
     std_error = sd

@@ -9,6 +9,10 @@ The centring by zbar_p is the shift to the published mean. *Chance* is by how mu
 their probabilities, given that every group's total is known: it vanishes for whole groups. In a group without a published mean
 nothing is centered, and t_b^2 is added.
 
+A published mean with a standard error e_p moves the shift of its group by e_p / (mean of q in p), independently of the slopes; *published*
+is what that adds. Other people than those whose means were published have the shifts of those: zbar_p and the mean of q are then of the
+people of the fit, and chance is that of independent people.
+
 In intervals the logit of the probability is normal (or Student). A share of yes among few persons is not: it can be none. Its law is a
 binomial whose logit is normal, and the interval holds the values this mixture does not find too small or too large.
 """
@@ -33,6 +37,22 @@ FEW = 60.0
 
 
 @dataclass(frozen=True, eq=False)
+class Anchors:
+    """By what the shift of each group moves: of the people whose mean was published.
+
+    Attributes
+    ----------
+    center : (P, 1 + K)
+        Mean of 1 and z, weighted by q; 0 where no mean is published.
+    lever : (P,)
+        Move of the shift with the published mean, 1 / (mean of q); 0 where none is published, or where nobody or everybody is yes.
+    """
+
+    center: FloatArray
+    lever: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Members:
     """Persons, or people who are alike and of one group.
 
@@ -48,6 +68,10 @@ class Members:
         Whether the group's mean is published.
     noise : float
         Variance of one person's value around the expected one; NaN for a binary feature, whose variance is p (1 - p).
+    error : (P,), optional
+        Standard error of each published mean; 0 where none is.
+    anchors : Anchors, optional
+        Of the people of the fit, where these are others; of these people when not given.
     """
 
     Z: FloatArray
@@ -57,6 +81,13 @@ class Members:
     value: FloatArray
     known: npt.NDArray[np.bool_]
     noise: float = np.nan
+    error: FloatArray | None = None
+    anchors: Anchors | None = None
+
+    @property
+    def slope(self) -> FloatArray:
+        """q, what a member's value moves by with its score, (M,)."""
+        return self.value * (1.0 - self.value) if np.isnan(self.noise) else np.ones(len(self.value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +101,8 @@ class Spread:
         Sum of weights.
     model : (G,)
         J' Sigma J, without kappa, on the scale of the link.
+    published : (G,)
+        From the standard errors of the published means, on the scale of the link.
     chance : (G,)
         On the scale of the link.
     """
@@ -77,7 +110,29 @@ class Spread:
     mean: FloatArray
     people: FloatArray
     model: FloatArray
+    published: FloatArray
     chance: FloatArray
+
+
+def anchors_of(members: Members) -> Anchors:
+    """Find by what the shifts of groups move, of members whose means were published.
+
+    Examples
+    --------
+    >>> members = Members(np.array([[-1.0], [1.0]]), np.zeros(2, int), np.full(2, 50.0), np.full(2, 50.0), np.full(2, 0.5),
+    ...                   np.array([True]))
+    >>> found = anchors_of(members)
+    >>> found.center.tolist(), found.lever.tolist()
+    ([[1.0, 0.0]], [4.0])
+    """
+    P, M = len(members.known), len(members.value)
+    A = members.weight * members.slope
+    by_group = sparse.csr_array((np.ones(M), (members.group, np.arange(M))), shape=(P, M))
+    whole, people = by_group @ A, by_group @ members.weight
+    center = (by_group @ (A[:, None] * np.column_stack([np.ones(M), members.Z]))) / np.maximum(whole, 1e-300)[:, None]
+    center[~members.known] = 0.0
+    moves = members.known & (whole > ROUNDING * people)
+    return Anchors(center, np.where(moves, people / np.where(moves, whole, 1.0), 0.0))
 
 
 def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Spread:
@@ -102,7 +157,7 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
     """
     binary = bool(np.isnan(members.noise))
     P, M = len(members.known), len(members.value)
-    q = members.value * (1.0 - members.value) if binary else np.ones(M)
+    q = members.slope
     by_cut = sparse.csr_array((np.ones(M), (cut, np.arange(M))), shape=(n_cuts, M))
     by_group = sparse.csr_array((np.ones(M), (members.group, np.arange(M))), shape=(P, M))
     people = by_cut @ members.weight
@@ -111,9 +166,8 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
 
     A = members.weight * q
     design = np.column_stack([np.ones(M), members.Z])
-    center = (by_group @ (A[:, None] * design)) / np.maximum(by_group @ A, 1e-300)[:, None]
-    center[~members.known] = 0.0
-    J = (by_cut @ (A[:, None] * (design - center[members.group]))) / scale[:, None]
+    anchors = anchors_of(members) if members.anchors is None else members.anchors
+    J = (by_cut @ (A[:, None] * (design - anchors.center[members.group]))) / scale[:, None]
     model = np.einsum("gi,ij,gj->g", J, fit.Sigma, J)
 
     pair = cut.astype(np.int64) * P + members.group
@@ -121,12 +175,15 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
     own = np.bincount(code.reshape(-1), A, len(pairs))
     free = ~members.known[pairs % P]
     model += fit.t_b**2 * np.bincount(pairs // P, free * own**2, n_cuts) / scale**2
+    error = np.zeros(P) if members.error is None else members.error
+    published = np.bincount(pairs // P, (own * (anchors.lever * error)[pairs % P]) ** 2, n_cuts) / scale**2
 
     each = members.weight_squared * (q if binary else members.noise)
     part, whole = np.bincount(code.reshape(-1), each, len(pairs)), by_group @ each
-    left = part - np.where(free, 0.0, part**2 / np.maximum(whole[pairs % P], 1e-300))
+    total_open = free | (members.anchors is not None)
+    left = part - np.where(total_open, 0.0, part**2 / np.maximum(whole[pairs % P], 1e-300))
     chance = np.bincount(pairs // P, np.where(left < ROUNDING * part, 0.0, left), n_cuts) / scale**2
-    return Spread(mean, people, np.where(model < ROUNDING**2, 0.0, model), chance)
+    return Spread(mean, people, np.where(model < ROUNDING**2, 0.0, model), published, chance)
 
 
 def mean_interval(

@@ -30,11 +30,12 @@ from crosslevel.ecological.tables.contextual.intervals import (
 )
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
 from crosslevel.ecological.tables.contextual_effect import SLOPE_RANGE, SLOPE_SD_RANGE
-from crosslevel.ecological.tables.covariates import covariates_of_units
+from crosslevel.ecological.tables.covariates import covariates_of_units, unit_values
 from crosslevel.ecological.tables.group_counts import membership_variance
 from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
 from crosslevel.ecological.tables.raking import rake_units
-from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
+from crosslevel.ecological.tables.repeated_units import refuse_subtotals
+from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import critical_value
@@ -90,7 +91,8 @@ def rxc(
         How far the groups may differ, as the prior sd of log rates: 0.5 for demographic groups; for votes 0.8 alone, 0.3 pooled
         (around the learned means), 0.5 around matched labels.
     pool : sequence, optional
-        District of each row of ``groups`` (of each unit of checked tables). Districts are fitted together: rates of the
+        District of each row of ``groups`` (of each unit of checked tables); a Series with the names of the units in its index is
+        matched by them. Districts are fitted together: rates of the
         same pair of labels share a mean, learned from all. The answer gains the key ``district``, and options that a
         district lacks are null.
     labels : mapping of option to label, or "match", optional
@@ -270,12 +272,12 @@ def _fit(parts: list[District], settings: Settings) -> dict[int, TablePosterior]
 
 def _districts_of(tables: UnitTables, pool: Sequence[object], groups: object) -> list[object]:
     """Tell the district of every unit kept."""
-    names = [getattr(d, "item", lambda d=d: d)() for d in (getattr(pool, "tolist", lambda: pool)())]
-    kept = rows_kept(tables, groups, "pool", len(names))
-    missing = [i for i, d in enumerate(names) if d is None or d != d]
+    names = [getattr(d, "item", lambda d=d: d)() for d in unit_values(pool, "pool", tables, groups)]
+    missing = [tables.units[i] for i, d in enumerate(names) if d is None or d != d]
     if missing:
-        raise InputError(f"pool has {len(missing):,} missing district(s), the first in row {missing[0]}; fill or drop.")
-    return [d for d, k in zip(names, kept, strict=True) if k]
+        raise InputError(f"pool has {len(missing):,} missing district(s), the first of {missing[0]!r}; fill or drop.")
+    refuse_subtotals((tables.X, tables.T), tables.units, names, "pool")
+    return names
 
 
 def _split(tables: UnitTables, districts_of: list[object] | None) -> list[District]:

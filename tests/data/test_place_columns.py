@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crosslevel.data.place_columns import count_groups, total_column, total_rows
+from crosslevel.errors import CrosslevelWarning, InputError
+
+COUNTS = {"town": ["a", "b", "c", "d"], "white": [30, 40, 10, 25], "black": [70, 5, 20, 15]}
+RACE = {"race": {"white": "white", "black": "black"}}
+
+
+def counted(columns, composition=None, weight=None):
+    return count_groups(pa.table(columns), "town", composition or RACE, weight)
+
+
+def test_a_level_that_is_the_sum_of_the_others_is_refused():
+    everybody = np.add(COUNTS["white"], COUNTS["black"])
+    three = {"race": {**RACE["race"], "all": "everybody"}}
+    message = (
+        r"composition\['race'\]: the column 'everybody' is the sum of the others.*leave it out, or pass it as weight="
+    )
+    with pytest.raises(InputError, match=message):
+        counted({**COUNTS, "everybody": everybody}, three)
+    assert counted({**COUNTS, "everybody": np.add(everybody, [0, 0, 1, 0])}, three).num_rows == 12
+    assert counted({**COUNTS, "everybody": everybody}, weight="everybody").num_rows == 8
+
+
+def test_a_place_that_is_the_sum_of_the_others_is_refused():
+    total = {"town": [*COUNTS["town"], "all"], **{n: [*COUNTS[n], sum(COUNTS[n])] for n in ("white", "black")}}
+    with pytest.raises(
+        InputError, match="composition: 'all' counts in every level what the other places count together"
+    ):
+        counted(total)
+    people = np.add(total["white"], total["black"])
+    shares = {"town": total["town"], **{n: np.array(total[n]) / people for n in ("white", "black")}, "n": people}
+    with pytest.raises(InputError, match="composition: 'all' counts"):
+        counted(shares, weight="n")
+    assert counted({**total, "white": [*COUNTS["white"], 106]}).num_rows == 10
+
+
+def test_percentages_need_the_number_of_people():
+    percent = {"town": list("abc"), "white": [30.5, 40.0, 99.9], "black": [69.5, 60.0, 0.2]}
+    with pytest.raises(InputError, match=r"composition\['race'\] adds up to 100 in every place: these are percentages"):
+        counted(percent)
+    whole = {"town": list("abc"), "white": [30, 40, 99], "black": [70, 60, 1]}
+    with pytest.warns(CrosslevelWarning, match=r"composition\['race'\] adds up to 100 in every place. If these are"):
+        assert counted(whole).num_rows == 6
+    assert counted({**whole, "black": [71, 60, 1]}).num_rows == 6
+
+
+def test_totals_are_found_and_chance_is_left_alone():
+    assert total_column(np.array([[1.0, 2, 3], [4, 1, 5], [np.nan, 1, 9], [2, 2, 4]])) == 2
+    assert total_column(np.array([[1.0, 2, 3], [2, 4, 6], [3, 6, 9]])) is None
+    assert total_column(np.array([[1.0, 2, 3], [4, 1, 5]])) is None
+    assert total_rows(np.array([[1.0, 2], [np.nan, 1], [1, 3]])) == [2]
+    assert total_rows(np.array([[1.0, 2], [2, 4], [3, 6]])) == []
+    assert total_rows(np.array([[1.0, 2], [1, 2], [0, 0]])) == []
+    parts = np.array([[1.0, 2], [3, 1], [4, 3], [5, 1], [9, 1]])
+    assert total_rows(parts, ["n", "n", "n", "s", "s"]) == [2]

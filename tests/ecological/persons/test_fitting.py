@@ -1,0 +1,155 @@
+"""What a fit says of the totals, and whose people it answers about."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import crosslevel as cl
+from crosslevel.data.simulate import nation
+from crosslevel.data.totals import Totals
+from crosslevel.ecological.persons.fitting import describe_totals
+from crosslevel.errors import CrosslevelWarning, InputError
+
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": ["race", "sex"]}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(n_regions=40, people_per_region=60, n_states=4, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    return world.people.to_pandas().astype({"region": str, "race": str})
+
+
+@pytest.fixture(scope="module")
+def places(world):
+    return world.places.to_pandas().astype({"region": str})
+
+
+def fit(people, places, match_totals=True, **given):
+    model = cl.EcologicalInference(categorical=["sex"], spatial=None, match_totals=match_totals, n_jobs=1)
+    return model.fit(people, places, **COUNTS | given)
+
+
+@pytest.fixture(scope="module")
+def model(people, places):
+    return fit(people, places)
+
+
+def unequal(places):
+    """Make five places a hundred times as large."""
+    out = places.copy()
+    out.loc[:4, ["dem", "votes", "population"]] *= 100
+    return out
+
+
+def totals(successes, trials, outcomes=("yes",), turnout=False):
+    return Totals(outcomes, np.array(successes, float), np.array(trials, float), turnout)
+
+
+class TestRollUps:
+    def test_people_sampled_alike_everywhere_without_weights_are_said(self, people, places):
+        some, large = people.groupby("region").head(20), unequal(places)
+        with pytest.warns(CrosslevelWarning, match="places count in roll-ups by the weight of their people") as said:
+            found = fit(some, large, weight=None)
+        (text,) = [str(w.message) for w in said]
+        assert text in found.warnings_
+        assert "'dem' over all places is 0.511 by the weights of people and 0.598 by the totals" in text
+        assert "Pass weight=" in text
+        answer = found.estimate(where="sex >= 1", rollup="all", n_draws=50)
+        assert answer["estimate"][0] == pytest.approx(0.511, abs=1e-3)
+        assert text in answer.warnings
+
+    def test_the_repair_that_is_named_gives_the_rate_of_the_totals(self, people, places):
+        some, large = people.groupby("region").head(20), unequal(places)
+        some = some.assign(weight=some.region.map(large.set_index("region").population) / 20)
+        answer = fit(some, large).estimate(where="sex >= 1", rollup="all", n_draws=50)  # and warns of nothing
+        assert answer["estimate"][0] == pytest.approx(large.dem.sum() / large.votes.sum(), abs=1e-9)
+
+    def test_weights_apart_that_change_no_rate_are_not_said(self):
+        assert describe_totals(totals([[500, 5000]], [[1000, 10_000]]), np.ones(2), True) == []
+
+    def test_composition_is_counted_and_not_said(self):
+        seen = totals([[900, 1000]], [[1000, 10_000]])
+        assert len(describe_totals(seen, np.ones(2), True)) == 1
+        assert describe_totals(seen, np.ones(2), True, counted=True) == []
+
+    def test_with_turnout_places_count_by_their_voters(self):
+        seen = totals([[900, 200], [800, 20]], [[1000, 1000], [900, 200]], turnout=True)
+        assert describe_totals(seen, np.ones(2), True) == []
+        (text,) = describe_totals(seen, np.array([1.0, 20.0]), True)
+        assert text.endswith("sampled there).")  # population is named already
+        (text,) = describe_totals(totals(seen.successes[1:], seen.trials[1:]), np.ones(2), True)
+        assert "name population= too" in text
+
+    def test_the_outcome_that_differs_most_is_named_be_it_the_last(self):
+        seen = totals([[100, 3000], [500, 6900]], [[1000, 10_000], [900, 7000]], ("a", "b", "c"))
+        (text,) = describe_totals(seen, np.ones(2), True)
+        assert "rate of 'c' over all places is 0.205 by the weights of people and 0.045 by the totals" in text
+
+
+class TestFewTrials:
+    def test_totals_that_look_like_samples_are_said(self, people, places):
+        rng = np.random.default_rng(0)
+        polled = places.assign(dem=rng.binomial(5, places.dem / places.votes), votes=5)
+        with pytest.warns(CrosslevelWarning, match="at most 5 trials.*match_totals=False") as said:
+            found = fit(people, polled)
+        assert len(said) == 1
+        assert str(said[0].message) in found.warnings_
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fit(people, polled, match_totals=False)
+
+    @pytest.mark.parametrize(("n", "n_said"), [(29, 1), (30, 0)])
+    def test_the_limit_is_of_the_median_and_of_the_votes(self, n, n_said):
+        seen = totals([[n, n, n], [5, 5, 5]], [[900, 900, 900], [n, n, n]], turnout=True)
+        assert len(describe_totals(seen, np.ones(3), True)) == n_said
+        assert describe_totals(seen, np.ones(3), False) == []
+
+
+class TestOtherPeople:
+    def test_people_coded_otherwise_are_refused(self, model, people, tmp_path):
+        """Labels of two groups that were swapped kept every weight, and were answered."""
+        swapped = people.assign(race=people.race.replace({"white": "black", "black": "white"}))
+        cl.save(model, tmp_path / "m.crosslevel")
+        for asked in (model, cl.load(tmp_path / "m.crosslevel")):
+            with pytest.raises(
+                InputError, match=r"people are not those of fit: the level '(white|black)' of the column 'race' has"
+            ):
+                asked.estimate(by="race", rollup="all", people=swapped)
+
+    def test_the_exact_form_refuses_them_too(self, people, places):
+        exact = cl.EcologicalInference(categorical=["sex"], spatial=None, likelihood="exact", n_jobs=1)
+        exact.fit(people, places, **COUNTS | {"columns": ["sex"]})
+        with pytest.raises(InputError, match="column 'sex'"):
+            exact.estimate(by="sex", rollup="all", people=people.assign(sex=3 - people.sex))
+
+    def test_the_same_people_pass_in_any_order_and_precision(self, model, people):
+        asked = {"by": "race", "rollup": "all", "n_draws": 50}
+        whole = model.estimate(**asked)["estimate"]
+        for same in (people.sample(frac=1, random_state=1), people.astype({"weight": "float32"})):
+            np.testing.assert_allclose(model.estimate(**asked, people=same)["estimate"], whole, atol=1e-6)
+        assert len(model.estimate(**asked, where="sex == 1", people=people)) == len(whole)
+
+    def test_shares_of_levels_add_up_in_every_column_and_hold_no_row(self, model, people):
+        shares = model.model_.people_shares
+        assert len(shares) == sum(model.model_.bins.sizes)
+        assert shares.sum() == pytest.approx(2.0)
+        named = [f"{c}={v}" for c, levels in model.model_.bins.describe().items() for v in levels]
+        white = people.weight[people.race == "white"].sum() / people.weight.sum()
+        assert dict(zip(named, shares, strict=True))["race=white"] == pytest.approx(white)
+
+    def test_models_saved_before_compare_weights_alone(self, people, places):
+        old = fit(people, places)
+        old.model_ = replace(old.model_, people_shares=np.zeros(0))
+        swapped = people.assign(race=people.race.replace({"white": "black", "black": "white"}))
+        assert len(old.estimate(by="race", rollup="all", n_draws=50, people=swapped))
+        with pytest.raises(InputError, match="they weigh something else"):
+            old.estimate(by="race", rollup="all", people=pd.concat([people, people]))
