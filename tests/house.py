@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "crosslevel"
 PAGE = ROOT.parents[1] / "docs" / "architecture.md"
 LONGEST = 500
 CEILINGS = {  # name: (ceiling, goal)
-    "code lines of src/": (56_480, 40_000),
+    "code lines of src/": (56_490, 40_000),
     "modules of src/": (376, 300),
     "files passed by EcologicalInference.fit": (20, 15),
     "files passed by EcologicalInference.estimate": (21, 18),

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data import sketch as module
-from crosslevel.data.sketch import Hashes, Sketch
+from crosslevel.data.sketch import Hashes, Sketch, interruptible
 from crosslevel.errors import InputError
 
 
@@ -137,3 +137,16 @@ def test_dictionaries_of_different_batches_are_joined():
     for texts in (["x", None], ["y", "x"]):
         made.add(pa.record_batch({"c": pa.array(texts).dictionary_encode()}), np.ones(2))
     assert sorted(map(str, made.finish().sample["c"].to_pylist())) == ["None", "x", "x", "y"]
+
+
+def test_an_interrupt_that_met_compiled_code_is_one():
+    @interruptible
+    def fit(cause):
+        raise SystemError("returned a result with an exception set") from (
+            KeyboardInterrupt() if cause else ValueError()
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(True)
+    with pytest.raises(SystemError):
+        fit(False)

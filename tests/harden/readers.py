@@ -183,7 +183,8 @@ def _districts(path: Path, good: Path) -> str:
     codes = found["GEOID20"].to_pylist()
     if len(set(codes)) < len(codes) or not all(code[:5].isdigit() for code in codes):
         return "a district twice, or no district"
-    counts = [found[name].to_numpy() for name in found.column_names if name[1:2] == "_"]
+    numbers = [name for name in found.column_names if not pa.types.is_string(found[name].type)]
+    counts = [found[name].to_numpy() for name in numbers if name[1:2] == "_"]  # a name that was damaged is no count
     return "" if all(len(column) and column.min() >= 0 for column in counts) else "counts below nothing"
 
 

@@ -40,7 +40,7 @@ from crosslevel.data.columns import (
     whole_numbers,
 )
 from crosslevel.data.progress import follow
-from crosslevel.data.sketch import Fetching, Sketch
+from crosslevel.data.sketch import Fetching, Sketch, interruptible
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, Int64Array, Progress, Tell
 
@@ -258,6 +258,7 @@ def _bag_starts(keys: pa.Table) -> Int64Array:
     return np.asarray(first[code], dtype=np.int64)
 
 
+@interruptible
 def learn_people(
     people: Batches,
     *,

@@ -12,10 +12,11 @@ the final one, if every limit has a k-th smallest of its own. So the order of ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
 Words = npt.NDArray[np.uint64]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 WHOLE = 2.0**62
 """Floats below it that are whole count as the integers they are: a column of codes is float in some frames."""
@@ -397,3 +399,18 @@ def _words(values: pa.Array) -> Words:
         numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         words = np.ascontiguousarray(numbers).view(np.uint64)
     return np.where(missing, MISSING, words)
+
+
+def interruptible(function: Function) -> Function:
+    """Let Ctrl-C be a KeyboardInterrupt also where it met compiled code that had just ended, which Python calls a SystemError."""
+
+    @functools.wraps(function)
+    def run(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except SystemError as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            raise
+
+    return cast("Function", run)

@@ -16,6 +16,7 @@ from crosslevel.data.engines import ClusterEngine, find_cluster
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people, learn_bins
 from crosslevel.data.place_columns import Covariates
+from crosslevel.data.sketch import interruptible
 from crosslevel.data.totals import Places, Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.estimate import check_choices
@@ -126,6 +127,7 @@ def learn_features(
     )
 
 
+@interruptible
 def count_in_bins(
     stream: Batches,
     learned: Learned,
