@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,16 @@ def test_a_name_that_no_file_can_have_gets_a_sentence(tmp_path, name):
 def test_what_is_no_name_is_refused(path):
     with pytest.raises(FileError, match="path="), whole_file(path):
         pass
+
+
+def test_an_interrupt_inside_an_archive_is_one(tmp_path):
+    """The archive complains that it is still open, which hides what happened."""
+
+    def write():
+        with whole_file(tmp_path / "a.zip") as beside, zipfile.ZipFile(beside, "w") as archive:
+            archive.open("half", "w")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert not list(tmp_path.iterdir())

@@ -76,8 +76,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             f"{named} cannot be written ({error.strerror or error}); free space or choose another place. "
             "What was there before is unchanged."
         ) from error
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, ValueError) and isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error  # an archive that Ctrl-C left open cannot be closed, and says so instead
         raise
 
 
