@@ -163,3 +163,12 @@ def test_several_polygons_stay_apart():
     both = ring_edges([[[SQUARE]], [[ELL]]])
     np.testing.assert_array_equal(polygon_fourier(both, WAVES)[1], polygon_fourier(edges_of(ELL), WAVES)[0])
     np.testing.assert_allclose(polygon_areas(both), [1.0, 3.0])
+
+
+@pytest.mark.parametrize("shrink", [1.0, 1e-5])
+def test_sines_of_several_polygons_stay_apart(shrink):
+    rings = [(SQUARE - 0.4) * shrink, ELL * shrink, (star(3) + 1.0) * shrink]
+    low, width = np.array([-1.0, -2.0]), np.array([4.5, 5.0])
+    together = polygon_sines(ring_edges([[[ring]] for ring in rings]), low, width, INDEX)
+    alone = [polygon_sines(edges_of(ring), low, width, INDEX)[0] for ring in rings]
+    np.testing.assert_array_equal(together, alone)

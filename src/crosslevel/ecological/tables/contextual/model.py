@@ -112,8 +112,7 @@ def _with_covariates(x: FloatArray, y: FloatArray, moved: FloatArray) -> tuple[F
     """Give what composition predicts where covariates are alike, and the log of what covariates add to it, both (n, C)."""
     N = x.sum(axis=1, keepdims=True)
     ybar = y.sum(axis=0) / N.sum()
-    rest = np.maximum(y / N - moved, 0.0)
-    H = predicted_by_composition(x, rest * N / np.maximum(rest.sum(axis=1, keepdims=True), 1e-12))
+    H = predicted_by_composition(x, np.maximum(y / N - moved, 0.0))
     m = np.exp(H) * ybar
     whole = np.maximum(m + moved, LEAST * m)
     return H, np.log(whole / whole.sum(axis=1, keepdims=True) / m)
