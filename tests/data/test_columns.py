@@ -182,11 +182,14 @@ def test_infinite_numbers_text_and_absent_columns_are_refused():
 
 def test_types_tell_categories_from_numbers():
     categories = [pa.string(), pa.large_string(), pa.bool_(), pa.null(), pa.dictionary(pa.int8(), pa.string())]
-    numbers = [pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(5, 2), pa.dictionary(pa.int8(), pa.int64())]
+    categories += [pa.dictionary(pa.int8(), pa.int64())]  # a pandas Categorical of codes
+    numbers = [pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(5, 2)]
     assert all(is_categorical(kind, "c") for kind in categories)
     assert not any(is_categorical(kind, "c") for kind in numbers)
     with pytest.raises(InputError, match="'day'.*date32"):
         is_categorical(pa.date32(), "day")
+    with pytest.raises(InputError, match="'day'.*date32"):
+        is_categorical(pa.dictionary(pa.int8(), pa.date32()), "day")
 
 
 def test_as_floats_reads_every_number():

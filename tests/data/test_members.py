@@ -73,7 +73,7 @@ def test_bags_to_predict_have_the_columns_of_fit():
     assert bags[:10].encoding == bags.encoding
     with pytest.raises(InputError, match="column 'sex' has 'x', which the bags it is encoded like do not"):
         cl.Bags.from_frame(new.assign(sex="x"), by="town", like=bags)
-    with pytest.raises(InputError, match="column 'age' holds text here"):
+    with pytest.raises(InputError, match="column 'age' holds categories here"):
         cl.Bags.from_frame(new.assign(age="old"), by="town", like=bags)
     with pytest.raises(InputError, match="missing='drop' cannot act with like="):
         cl.Bags.from_frame(new, by="town", like=bags, missing="drop")

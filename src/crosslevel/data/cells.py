@@ -14,6 +14,7 @@ only as probabilities stand once in every possible group (``by_probability``).
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,7 @@ from crosslevel.data.columns import (
     plain_array,
     refuse_stray_text,
 )
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
 LARGEST_KEY = 2**22
@@ -57,7 +58,7 @@ def learn_table(
     argument : str
         What the caller calls the table.
     order : {"sorted", "given"}
-        "given" makes every column of a categorical type a factor, with levels in the order of the type.
+        Of the levels of a column of a categorical type; "given" is that of the type.
 
     Examples
     --------
@@ -71,7 +72,9 @@ def learn_table(
         values = table[name]
         given = pa.types.is_dictionary(values.type) and order == "given"
         plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-        number = pa.types.is_boolean(plain.type) or pa.types.is_null(plain.type) or not is_categorical(plain.type, name)
+        number = (
+            pa.types.is_boolean(plain.type) or pa.types.is_null(plain.type) or not is_categorical(values.type, name)
+        )
         if number and name not in chosen and not given:
             out.append(Number(name))
             continue
@@ -151,6 +154,31 @@ def read_codes(table: pa.Table, column: Category, argument: str = "X") -> npt.ND
     if (codes == UNKNOWN).any():
         column.refuse(values, codes == UNKNOWN, 0, argument, "recode it, leave these rows out, or fit with them")
     return codes
+
+
+def warn_outside(X: FloatArray, fitted: FloatArray, names: Sequence[str], stacklevel: int = 4) -> None:
+    """Warn of new rows that lie further outside the values of the fit than half of their range.
+
+    Parameters
+    ----------
+    X : (n, d)
+        New rows; NaN where missing.
+    fitted : (C, d)
+        Rows of the fit.
+    names : sequence of str
+        Of the columns.
+    """
+    low, high = np.fmin.reduce(fitted), np.fmax.reduce(fitted)
+    beyond = np.maximum(low - X, X - high) > high / 2 - low / 2
+    for j in np.flatnonzero(beyond.any(axis=0)):
+        row = int(np.argmax(beyond[:, j]))
+        warnings.warn(
+            f"X: {int(beyond[:, j].sum()):,} of {len(X):,} row(s) have values of {names[j]!r} far outside those of the fit, {low[j]:g} to "
+            f"{high[j]:g} (the first is {X[row, j]:g} in row {row:,}); the answer for them is extrapolated. Check units and codes of missing "
+            "values, or leave these rows out.",
+            CrosslevelWarning,
+            stacklevel=stacklevel,
+        )
 
 
 @dataclass(frozen=True, eq=False)

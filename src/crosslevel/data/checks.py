@@ -47,8 +47,8 @@ def unmasked(values: Any) -> Any:
     if isinstance(values, np.ma.MaskedArray):
         if not np.ma.is_masked(values):
             return values.data
-        number = values.dtype.kind in "biuf"
-        out = values.data.astype(np.float64 if number else object)  # filled(None) would take a default for None
+        number, kept = values.dtype.kind in "biuf", values.dtype if values.dtype.kind in "mM" else object
+        out = values.data.astype(np.float64 if number else kept)  # filled(None) would take a default for None
         out[np.ma.getmaskarray(values)] = np.nan if number else None
         return out
     if isinstance(values, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in values):
@@ -60,13 +60,17 @@ def as_numbers(values: Any, argument: str, ndim: int | None = None) -> FloatArra
     """Read an array of numbers, of ``ndim`` dimensions if given; masked entries are NaN."""
     values = unmasked(values)
     try:
-        array = None if np.iscomplexobj(values) else np.ascontiguousarray(values, dtype=np.float64)
+        plain = np.asarray(values)
+        array = None if np.iscomplexobj(plain) else np.ascontiguousarray(plain, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{argument} holds something that is not a number ({_first_stray(values) or error}); pass numbers only."
         ) from error
     if array is None:
         raise InputError(f"{argument} holds complex numbers; pass real ones.")
+    entries = plain.flat if plain.dtype == object else plain.flat[:1]
+    if any(isinstance(v, np.datetime64 | np.timedelta64) for v in entries):  # NumPy would count their units
+        raise InputError(f"{argument} holds dates or lengths of time; pass numbers, for example days since a date.")
     if ndim is not None and np.ndim(values) != ndim:  # ascontiguousarray makes scalars 1-d
         raise InputError(f"{argument} has {np.ndim(values)} dimensions, shape {np.shape(values)}; it needs {ndim}.")
     return array
@@ -225,9 +229,7 @@ def check_positive(value: object, argument: str) -> float:
     number = cast("Any", value)  # not a float yet: whole numbers may be too large for one
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < number < np.inf:
         raise InputError(f"{argument}={value!r} is not a positive number; pass one.")
-    if not SQUARED_UNDER <= number <= 1.0 / SQUARED_UNDER:
-        raise InputError(f"{argument}={value!r} has a square that no computer can hold; pass a number nearer to one.")
-    return float(value)
+    return check_between(value, argument, 0.0, np.inf)
 
 
 def check_flags(estimator: Any) -> None:
@@ -357,7 +359,7 @@ def refuse_idle_arguments(function: Callable[..., Any], given: Mapping[str, Any]
 
 
 def row_keys(values: object) -> list[Any] | None:
-    """Give the index of a pandas frame or Series; None for what has none.
+    """Give the index of a pandas frame or Series, or of the Series in a mapping; None for what has none.
 
     Examples
     --------
@@ -365,15 +367,22 @@ def row_keys(values: object) -> list[Any] | None:
     >>> row_keys(pd.Series([0.5, 0.1], index=["b", "a"])), row_keys([0.5, 0.1])
     (['b', 'a'], None)
     """
-    wrapped: Any = nw.from_native(cast("Any", values), pass_through=True, allow_series=True)
-    index = nw.maybe_get_index(wrapped) if isinstance(wrapped, nw.Series | nw.DataFrame) else None
+    index = _index_of(values)
     return None if index is None else list(index.tolist())
+
+
+def _index_of(values: object) -> Any:
+    if isinstance(values, Mapping):
+        found = (_index_of(column) for column in values.values() if hasattr(column, "iloc"))
+        return next((index for index in found if index is not None), None)
+    wrapped: Any = nw.from_native(cast("Any", values), pass_through=True, allow_series=True)
+    return nw.maybe_get_index(wrapped) if isinstance(wrapped, nw.Series | nw.DataFrame) else None
 
 
 def names_of(values: object) -> list[Any] | None:
     """Give the names that a Series or frame carries, or None: an index without a name that only counts the rows is none."""
     keys = row_keys(values)
-    if keys is None or (keys == list(range(len(keys))) and cast("Any", values).index.name is None):
+    if keys is None or (keys == list(range(len(keys))) and _index_of(values).name is None):
         return None
     return keys
 
@@ -410,7 +419,14 @@ def align_rows(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str
         labels = count if count is not None and len(count) == len(known) else None
     if labels is None:
         return values
-    return cast("Any", values).iloc[_match(labels, known, argument)]
+    return take_rows(values, _match(labels, known, argument))
+
+
+def take_rows(values: Any, rows: Sequence[int] | IntArray) -> Any:
+    """Give rows, by number, of what :func:`names_of` found names in."""
+    if isinstance(values, Mapping):
+        return {name: v.iloc[rows] if hasattr(v, "iloc") else np.asarray(v)[rows] for name, v in values.items()}
+    return values.iloc[rows]
 
 
 def _counts_in_another_order(keys: list[Any]) -> bool:

@@ -327,9 +327,10 @@ def canonical(values: pa.Array) -> pa.Array:
 
 
 def is_categorical(kind: pa.DataType, name: str) -> bool:
-    """Tell categories (text, yes/no) from numbers by their type; refuse what is neither."""
+    """Tell categories (text, yes/no, pandas Categoricals of anything) from numbers by their type; refuse what is neither."""
     if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+        is_categorical(kind.value_type, name)  # refuses dates
+        return True
     if (
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -421,7 +422,7 @@ def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatAr
     """Read the weights of a batch that begins at ``row``; refuse missing, infinite, negative ones, and those without a square."""
     if weight is None:
         return np.ones(batch.num_rows)
-    kind = batch.schema.field(weight).type
+    kind = decoded(batch.column(weight)).type
     if not pa.types.is_null(kind) and is_categorical(kind, weight) and not pa.types.is_boolean(kind):
         raise InputError(f"weight={weight!r} is a column of {kind}, not of numbers; convert it, or pass weight=None.")
     w = as_floats(batch.column(weight), weight)

@@ -136,24 +136,33 @@ def _without_index(wrapped: Any) -> pa.Table:
 
 
 def _from_mapping(columns: Mapping[Any, Any], argument: str) -> pa.Table:
-    names = [str(name) for name in columns]
-    if len(set(names)) < len(names):
-        raise InputError(f"{argument} has more than one column named {next(n for n in names if names.count(n) > 1)!r}.")
     for name, values in columns.items():
         if not hasattr(values, "__len__") or isinstance(values, str):
             raise InputError(f"{argument}[{name!r}] is {values!r}, not a column; pass a list or an array of values.")
     lengths = {str(name): len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InputError(f"{argument} has columns of different lengths ({lengths}); make them equally long.")
-    arrays = {}
+    _refuse_other_index(columns, argument)
+    arrays = []
     for name, values in columns.items():
         try:
-            arrays[str(name)] = _as_column(values)
+            arrays.append(_as_column(values))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{argument}[{name!r}] holds values of mixed types or of a type no table has ({error}); give the column one type."
             ) from error
-    return pa.table(arrays)
+    return pa.table(arrays, names=[str(name) for name in columns])  # 1 and "1" are two here, and refused
+
+
+def _refuse_other_index(columns: Mapping[Any, Any], argument: str) -> None:
+    """Refuse Series of one mapping that name their rows differently, or alike in another order."""
+    named = {name: values.index for name, values in columns.items() if hasattr(values, "iloc")}
+    counts = {name: index.tolist() == list(range(len(index))) for name, index in named.items()}
+    first = min(named, key=counts.__getitem__, default=None)  # one that names its rows, where there is one
+    for name, index in named.items():
+        if not index.equals(named[first]) and (not counts[name] or set(index) == set(named[first])):
+            pair = f"{argument}[{name!r}] and {argument}[{first!r}]"
+            raise InputError(f"{pair} have different indexes, or one in another order; pass one frame, or arrays.")
 
 
 def _as_column(values: Any) -> Any:

@@ -68,7 +68,8 @@ def learn_members(
         if name in codes or is_categorical(values.type, name):
             text = _texts(values)
             levels = tuple(sorted({level for level in text if level is not None}))
-            if name not in codes and any(frames.NUMBER.fullmatch(level) for level in levels):
+            factor = name in codes or pa.types.is_dictionary(values.type)
+            if not factor and any(frames.NUMBER.fullmatch(level) for level in levels):
                 if all(frames.NUMBER.fullmatch(level) for level in levels):
                     raise InputError(
                         f"column {name!r} is text whose values are numbers ({listed(levels)}); make it numbers, or, if they are codes, "
@@ -105,7 +106,7 @@ def encode_members(table: pa.Table, learned: Sequence[MemberColumn], missing: st
         if column.levels is None:
             if is_categorical(values.type, column.name) and not pa.types.is_boolean(decoded(values).type):
                 raise InputError(
-                    f"column {column.name!r} holds text here and held numbers before; convert it to numbers."
+                    f"column {column.name!r} holds categories here and held numbers before; convert it to numbers."
                 )
             x = frames.column(table, column.name, "columns")
             gap, made = np.isnan(x), [x]

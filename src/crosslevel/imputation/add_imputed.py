@@ -118,7 +118,10 @@ class AddImputed(TransformerMixin, BaseEstimator):
         out = table.select(kept)
         for j, name in enumerate(self._names_of_hidden()):
             out = out.append_column(name, pa.array(imputed[:, j]))
-        return frames.from_arrow(out, frames.frame_kind(X))
+        found = frames.from_arrow(out, frames.frame_kind(X))
+        if checks.row_keys(X) is not None:  # what comes behind matches y by it
+            found.index = X.index
+        return found
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Give the names of the columns that come out."""

@@ -60,6 +60,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         """Read people, who must look like those of the fit, and count those who are alike."""
         check_is_fitted(self, "schema_")
         people = read_people(X, partition, self.schema_, sample_weight, allow_missing=self._allow_missing)
+        self._warn_outside(people.X)
         return people, gather(people.X, people.group, people.weight)
 
     def _check_match(self, match_means: bool, sample_weight: Any) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crosslevel.data.checks import as_numbers, check_between, check_finite, check_level, refuse_idle_arguments
+from crosslevel.data.checks import as_numbers, check_between, check_finite, check_level, names_of, refuse_idle_arguments
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, listed
@@ -150,7 +150,9 @@ def pool(
         used, outcome = tuple(names or models[0].used), outcome or models[0].outcome
         names = names or models[0].names or None
     else:
-        Q, errors = (_two(v, n) for v, n in ((estimates, "estimates"), (std_errors, "std_errors")))
+        values, terms = _by_name(estimates, "estimates", ())
+        Q, errors = _two(values, "estimates"), _two(_by_name(std_errors, "std_errors", terms)[0], "std_errors")
+        names = names or terms or None
         if Q.shape != errors.shape:
             raise InputError(
                 f"estimates has shape {Q.shape} and std_errors {errors.shape}; pass one error per estimate."
@@ -236,6 +238,8 @@ def pool_statistic(
     options: dict[str, Any] = {"names": names, "imputer": imputer, "outcome": outcome, "allow_unseen": allow_unseen}
     options |= {"level": level, "n_complete": n_complete}
     if all(isinstance(one, tuple) and not hasattr(one[0], "coef_") and np.ndim(one[1]) < 2 for one in found):
+        if all(hasattr(one[0], "iloc") for one in found):
+            return pool([one[0] for one in found], [one[1] for one in found], **options)
         Q, U = (np.array([np.atleast_1d(np.asarray(p[i], dtype=np.float64)) for p in found]) for i in (0, 1))
         return pool(Q, U, **options)
     return pool(found, **options)
@@ -347,6 +351,24 @@ def _columns_of(term: str, known: Sequence[str]) -> list[str]:
         and n not in known
         and not any(term.startswith((f"{k}_", f"{k}.", f"{k}=")) for k in known)
     ]
+
+
+def _by_name(values: Any, argument: str, terms: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """Put statistics that carry names, columns of a frame or a Series of each data set, in one order; give it too."""
+    rows = (
+        [values.iloc[i] for i in range(len(values))]
+        if hasattr(values, "columns") and hasattr(values, "iloc")
+        else values
+    )
+    if not isinstance(rows, list | tuple) or not rows or any(names_of(row) is None for row in rows):
+        return values, terms
+    terms = terms or _index(rows[0])
+    for row in rows:
+        if sorted(_index(row)) != sorted(terms) or len(set(terms)) < len(terms):
+            raise InputError(
+                f"{argument} names the statistics {listed(_index(row))} where others are {listed(terms)}; name the same ones, each once."
+            )
+    return [[dict(zip(_index(row), row, strict=True))[term] for term in terms] for row in rows], terms
 
 
 def _two(values: Any, argument: str) -> FloatArray:

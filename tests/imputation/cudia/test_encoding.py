@@ -117,3 +117,13 @@ def test_hidden_counts_and_waiting_times_keep_their_means(kind):
         assert np.bincount(place, draw) / 60 == pytest.approx(table["u"], abs=1e-10)
     if kind == "poisson":
         assert (draws == np.rint(draws)).all()
+
+
+@pytest.mark.parametrize("code", [-9.0, 999.0])
+def test_a_code_of_a_missing_value_among_shares_is_refused(code):
+    rng, place, z, _, s = world(5)
+    X, spoiled = {"a": rng.normal(2.5 * z)}, np.where(np.arange(25) == 3, code, s)
+    with pytest.raises(InputError, match=f"{code:g}"):
+        CUDIA(2, method="two_stage").fit(X, place, spoiled)
+    near = np.where(np.arange(25) == 3, -0.4, s)  # a number that happens to be small everywhere
+    assert CUDIA(2, method="two_stage", n_restarts=2).fit(X, place, near).transform(X, place).min() < 0

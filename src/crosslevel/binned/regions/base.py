@@ -29,18 +29,28 @@ predicted together.
 from __future__ import annotations
 
 import itertools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.checks import align_groups, names_of, row_keys
+from crosslevel.data.checks import align_groups, names_of, row_keys, take_rows
 from crosslevel.errors import InputError, listed
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array, IntArray
+
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_START = re.compile(rf"[(\[]?\s*{_NUMBER}\s*(?:[-–,+]|to\b|and\b)")
+"""Where the text of an interval says that it starts: 20-39, [20, 40), 20 to 39, 80+."""
+_BRACKETS = re.compile(rf"[(\[]\s*{_NUMBER}\s*,\s*(-?inf|{_NUMBER[1:-1]})\s*[)\]]")
+"""An interval as pandas writes it."""
+NEAR = 0.25
+"""Share of its width by which a named interval may miss its region: limits are rounded, and (4, 9] are the ages [5, 10)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,18 +259,89 @@ def align_to_regions(regions: Regions, y: Any, *, argument: str = "y", **others:
     [[3, 4], [80, 90]]
     >>> align_to_regions(Intervals.ages(["0-17", "18-99"]), pd.Series([7, 2], index=["18-99", "0-17"]))[0].tolist()
     [2, 7]
+    >>> align_to_regions(bins, pd.Series([4, 3], index=[10, 0]))[0].tolist()
+    [3, 4]
     """
     given = {argument: y, **others}
+    rows = {name: _by_limits(regions, v, name) for name, v in given.items()} if regions.dimension == 1 else {}
+    found = {name: v if rows.get(name) is None else np.asarray(v)[rows[name]] for name, v in given.items()}
+    keys = row_keys(y if rows.get(argument) is None else take_rows(y, rows[argument]))
     names = None if getattr(regions, "names", None) is None else [name_text(name) for name in regions.names]  # type: ignore[attr-defined]
     if names is None or (regions.dimension == 1 and len(set(names)) < len(names)):  # age groups of several areas
-        return tuple(align_groups(values, row_keys(y), name) for name, values in given.items())
+        _check_one_order(found, keys)
+        return tuple(align_groups(values, keys, name) for name, values in found.items())
     if regions.dimension > 1:
-        return tuple(align_groups(_named_by_text(v, names, name), names, name) for name, v in given.items())
-    rest = names if _carries(y, names) else row_keys(y)
+        return tuple(align_groups(_named_by_text(v, names, name), names, name) for name, v in found.items())
+    rest = names if _carries(found[argument], names) else keys
     return tuple(
         align_groups(_with_text(v), names, name) if _carries(v, names) else align_groups(v, rest, name)
-        for name, v in given.items()
+        for name, v in found.items()
     )
+
+
+def _check_one_order(found: Mapping[str, Any], keys: list[Any] | None) -> None:
+    """Refuse values that carry the same index in different orders beside values that carry none, which could follow either."""
+    told = [] if keys is not None else [(name, row_keys(v)) for name, v in found.items() if row_keys(v) is not None]
+    for name, index in told[1:]:
+        if index != told[0][1] and sorted(map(str, index or ())) == sorted(map(str, told[0][1] or ())):
+            raise InputError(
+                f"{told[0][0]} and {name} have the same index in different orders, and {next(iter(found))} has none to say which is "
+                f"that of the regions; pass all of them with their index, or all as arrays in the order of the regions."
+            )
+
+
+def _by_limits(regions: Regions, values: Any, argument: str) -> IntArray | None:
+    """Find the rows, in the order of the regions, of values whose index are the intervals themselves or their limits; None if not."""
+    keys = names_of(values)
+    if keys is None or np.ndim(values) != 1 or len(keys) != len(regions):
+        return None
+    limits = np.hstack(regions.bounds())
+    width, near = limits[:, 1] - limits[:, 0], np.zeros(len(keys))
+    named = getattr(regions, "names", None) is not None  # then text is matched with the names
+    text = [] if named else [k.strip() for k in keys if isinstance(k, str)]
+    cut = [m for k in text if (m := _BRACKETS.fullmatch(k))]
+    starts = [m for k in text if (m := _START.match(k))]
+    bins = all(isinstance(getattr(k, "left", None), Real) for k in keys) or len(cut) == len(keys)
+    if bins:  # the right ends are tried first: pandas.cut moves the first left one, to include it
+        pairs = [m.groups() for m in cut] or [(k.left, k.right) for k in keys]
+        told, sides, near = (
+            np.array(pairs, dtype=np.float64),
+            ([0, 1], [1], [0]),
+            NEAR * np.where(width < np.inf, width, 0),
+        )
+    elif len(starts) == len(keys):
+        told, sides = np.array([float(m[1]) for m in starts])[:, None] * [1, 1], ([0],)
+    elif all(type(k) in (int, float) for k in keys):
+        told, sides = np.array(keys, dtype=np.float64)[:, None] * [1, 1], ([0], [1])
+    else:
+        return None
+    for side in sides:
+        ends, own = limits[:, side], told[:, side]
+        if np.isclose(own, ends, rtol=0, atol=near[:, None]).all():
+            return np.arange(len(keys))
+        to, of = np.lexsort(ends.T), np.lexsort(own.T)
+        if not np.isclose(own[of], ends[to], rtol=0, atol=near[to, None]).all():
+            continue
+        if len(np.unique(ends, axis=0)) < len(ends):
+            continue
+        if _may_count_rows(keys) and values.index.name is None:
+            raise InputError(
+                f"{argument} has the index {listed(keys, 3)}, without a name, which may be the limits of the regions or numbers of rows. "
+                f"Pass {argument}.to_numpy() if its rows are in the order of the regions; if they are limits, name the index: "
+                f"{argument}.rename_axis('lower')."
+            )
+        return of[np.argsort(to)]
+    if bins:
+        raise InputError(
+            f"{argument} is named by the intervals {listed(keys, 3)}, which are not those of the regions, or not each once (limits "
+            f"{listed(limits.tolist(), 3)}); make both from the same limits, or pass an array in the order of the regions."
+        )
+    return None
+
+
+def _may_count_rows(keys: list[Any]) -> bool:
+    """Tell whether keys may be the numbers of rows of a frame, or of half of it, rather than limits."""
+    return all(type(k) is int for k in keys) and 0 <= min(keys) and max(keys) <= 2 * len(keys)
 
 
 def name_text(name: Any) -> str:

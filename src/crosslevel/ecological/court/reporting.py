@@ -262,10 +262,13 @@ def abstention_among(outcomes: Sequence[str]) -> tuple[str, ...]:
     --------
     >>> abstention_among(["Smith", "Did_Not_Vote", "non-voters"])
     ('Did_Not_Vote', 'non-voters')
+    >>> abstention_among(["Smith", "NoVote", "DidNotVote"])
+    ('NoVote', 'DidNotVote')
     >>> abstention_among(["yes vote", "no vote"])
     ()
     """
-    plain = {name: re.sub(r"[\s_-]+", " ", str(name)).strip().casefold() for name in outcomes}
+    apart = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)) for name in outcomes}
+    plain = {name: re.sub(r"[\s_-]+", " ", text).strip().casefold() for name, text in apart.items()}
     asked = any(text.split(" ")[0] == "yes" for text in plain.values())
     return tuple(name for name, text in plain.items() if text in WORDS and not (asked and text == "no vote"))
 

@@ -97,7 +97,7 @@ def unit_rows(given: Any, argument: str, tables: UnitTables, groups: object) -> 
         return table.drop_columns([UNIT]).take(pa.array(found))
     by_name = _rows_by_name(given, argument, tables, groups)
     if by_name is not None:
-        return covariate_table(given.iloc[by_name], argument, n)
+        return covariate_table(checks.take_rows(given, by_name), argument, n)
     given = checks.align_rows(given, checks.row_keys(groups), argument)
     table = covariate_table(given, argument, n if isinstance(groups, UnitTables) else len(tables.kept))
     return table.filter(pa.array(rows_kept(tables, groups, argument, table.num_rows)))

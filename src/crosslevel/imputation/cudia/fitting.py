@@ -35,6 +35,8 @@ from crosslevel.typing import FloatArray, Int64Array, IntArray, Progress, Step
 MOST_TARGET = 1e100
 DEFAULT_RIDGE = 1.0
 """People by which hidden means of real features are shrunk to the target when no ridge is given."""
+MOST_STRAY = 0.2
+"""Largest share of published means outside [0, 1], by more than 1 each, for which the others are shares and these are slips."""
 LARGEST_DRIFT = 4.0
 """Monte Carlo EM has converged when eta moved by fewer standard errors between the last two quarters."""
 LARGEST_RHAT = 1.1
@@ -182,10 +184,8 @@ class Layout:
     def without_people(self) -> Layout:
         """Give the layout of a saved model: families, sizes and published means, enough to impute."""
         nobody = np.zeros(0, dtype=np.int64)
-        X = np.zeros((0, self.problem.X.shape[1]))
-        return replace(
-            self, problem=replace(self.problem, X=X, cell=nobody, atom=nobody, weight=np.zeros(0), count=nobody)
-        )
+        X, weight = np.zeros((0, self.problem.X.shape[1])), np.zeros(0)
+        return replace(self, problem=replace(self.problem, X=X, cell=nobody, atom=nobody, weight=weight, count=nobody))
 
 
 def hidden_families(given: Inputs, families: Any) -> tuple[Any, tuple[str, ...]]:
@@ -196,15 +196,17 @@ def hidden_families(given: Inputs, families: Any) -> tuple[Any, tuple[str, ...]]
         families = {k: v for k, v in families.items() if k not in chosen}
     out = []
     for name in given.hidden:
-        kind = chosen.get(name, "auto")
+        kind, repair = chosen.get(name, "auto"), ""
         if kind == "auto":
-            published = [p.mean for p in given.published if p.name == name]
-            inside = all(((mean >= 0) & (mean <= 1) | np.isnan(mean)).all() for mean in published)
-            kind = "bernoulli" if inside else "gaussian"
+            means = np.concatenate([p.mean[~np.isnan(p.mean)] for p in given.published if p.name == name])
+            away = np.maximum(-means, means - 1.0)
+            far = (away[away > 0] > 1.0).all() and np.sum(away > 0) <= MOST_STRAY * len(means)
+            kind = "bernoulli" if far else "gaussian"
+            repair = f" If it is a number, pass families={{{name!r}: 'gaussian'}}."
         if kind not in HIDDEN_FAMILIES:
             raise unknown_name(f"families[{name!r}]", kind, list(HIDDEN_FAMILIES), "family of a hidden feature")
         if kind != "gaussian":
-            read_range(given, name, 0.0, 1.0 if kind == "bernoulli" else np.inf)
+            read_range(given, name, 0.0, 1.0 if kind == "bernoulli" else np.inf, repair)
         out.append(kind)
     return families, tuple(out)
 
