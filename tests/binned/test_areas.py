@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from crosslevel.binned.areas import SharedOut, area_correlations, nested_rate, share_out
@@ -148,3 +149,16 @@ def test_the_error_of_the_number_of_draws_is_stated(smooth):
     assert np.median(spread / found[0].monte_carlo_error) < 0.4
     assert np.median(found[0].monte_carlo_error / found[0].draws.std(axis=0)) == pytest.approx(200**-0.5, rel=0.01)
     assert all(len(f.draws) == 200 for f in found)
+
+
+def test_people_and_parents_are_matched_with_the_names_of_polygons():
+    squares = Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(4)], names=list("abcd"))
+    smooth = area_correlations(squares, ["eq"], nodes=3)
+    people = pd.Series([100.0, 200.0, 300.0, 400.0], index=list("abcd"))
+    parent = pd.Series([0, 0, 1, 1], index=list("abcd"))
+
+    def shared(population, own):
+        return share_out(squares, [30, 60], population, own, correlations=smooth, nodes=3, n_draws=100).mean
+
+    expected = shared(people.to_numpy(), parent.to_numpy())
+    np.testing.assert_allclose(shared(people.iloc[[3, 1, 0, 2]], parent.iloc[[1, 3, 0, 2]]), expected)

@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     X = {"age": rng.normal(size=60), "treated": rng.integers(0, 2, 60)}
     model = KRLS(penalty=0.5).fit(X, X["age"] + X["treated"] + rng.normal(size=60))
-    cl.save(model, folder / "model.crosslevel")
+    cl.save(model, folder / "model.crosslevel", allow_rows=True)
     cl.save(model.effects(by={"place": rng.choice(PLACES, 60)}), folder / "places.crosslevel")
     bins = cl.BinnedGP(lengthscale=10.0, noise=1.0).fit(
         cl.Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], quantity="total"

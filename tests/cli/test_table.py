@@ -240,6 +240,12 @@ def test_the_truth_scores_every_method(crosslevel, folder):
     assert "mean absolute error" in crosslevel(*ASKED, *asked, cwd=folder).out
     truth.iloc[1:].to_csv(folder / "truth.csv", index=False)
     assert "no row for group 'black' and outcome 'dem'" in crosslevel(*ASKED, *asked, cwd=folder, code=2).err
+    for wrong, words in (
+        (pd.concat([truth, truth.assign(truth=0.5)]), "--truth has several rows for group 'black' and outcome 'dem'"),
+        (truth.assign(truth=100 / 3), "--truth holds 33.3"),
+    ):
+        wrong.to_csv(folder / "truth.csv", index=False)
+        assert words in crosslevel(*ASKED, *asked, cwd=folder, code=2).err
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.contract.test_saved import fitted
 import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.ecological import DistributionRegression, EcologicalInference
-from crosslevel.errors import InputError
+from crosslevel.errors import CrosslevelWarning, InputError
 
 DIGITS = 9
 COLUMN = 20
@@ -116,7 +116,7 @@ SAVED = [i for i, case in enumerate(CASES) if case.saves]
 @pytest.mark.parametrize("number", SAVED, ids=[CASES[i].name for i in SAVED])
 def test_a_saved_model_holds_no_person_it_does_not_count(number, tmp_path):
     case, model = CASES[number], fitted(number)
-    cl.save(model, tmp_path / "m")
+    cl.save(model, tmp_path / "m", allow_rows=True)
     manifest, tables = opened(tmp_path / "m")
     counted = manifest["rows_of_people"]
     if case.people is None:
@@ -136,7 +136,7 @@ def test_a_saved_model_holds_no_person_it_does_not_count(number, tmp_path):
 @pytest.mark.parametrize("number", SAVED, ids=[CASES[i].name for i in SAVED])
 def test_rows_of_people_are_refused_where_they_are_not_allowed(number, tmp_path):
     model = fitted(number)
-    cl.save(model, tmp_path / "allowed")
+    cl.save(model, tmp_path / "allowed", allow_rows=True)
     counted = opened(tmp_path / "allowed")[0]["rows_of_people"]
     if not counted:
         cl.save(model, tmp_path / "m", allow_rows=False)
@@ -147,13 +147,15 @@ def test_rows_of_people_are_refused_where_they_are_not_allowed(number, tmp_path)
     ):
         cl.save(model, tmp_path / "m", allow_rows=False)
     assert not (tmp_path / "m").exists()
+    with pytest.warns(CrosslevelWarning, match=rf"{type(model).__name__}\.\S+ holds [\d,]+ rows of people"):
+        cl.save(model, tmp_path / "m")
 
 
 @pytest.mark.parametrize("landmarks", ["random", "leverage", "paper"])
 def test_landmarks_that_are_people_are_counted(landmarks, tmp_path):
     case = next(c for c in CASES if c.name == "MeanShrinkage")
     model = case.fit(case.make(landmarks=landmarks))
-    cl.save(model, tmp_path / "m")
+    cl.save(model, tmp_path / "m", allow_rows=True)
     manifest, tables = opened(tmp_path / "m")
     assert manifest["rows_of_people"] == model.n_landmarks_
     assert max(rows_found(tables, form) for form in forms_of_people(case, model)) == model.n_landmarks_
@@ -163,7 +165,7 @@ def test_landmarks_that_are_people_are_counted(landmarks, tmp_path):
 def test_people_of_a_feature_map_are_counted(feature_map, tmp_path):
     case = next(c for c in CASES if c.name == "MeanEmbedding")
     model = case.fit(case.make(feature_map=feature_map))
-    cl.save(model, tmp_path / "m")
+    cl.save(model, tmp_path / "m", allow_rows=True)
     manifest, tables = opened(tmp_path / "m")
     assert manifest["rows_of_people"] == 16
     assert rows_found(tables, forms_of_people(case, model)[1]) == 16

@@ -49,12 +49,12 @@ class TestSaved:
             pytest.skip("this estimator is not saved")
         model = fitted(number)
         before = answer(case, model)
-        cl.save(model, tmp_path / "a.crosslevel")
+        cl.save(model, tmp_path / "a.crosslevel", allow_rows=True)
         loaded = cl.load(tmp_path / "a.crosslevel")
         assert type(loaded) is type(model)
         assert same_parameters(loaded, model)
         assert not differ(before, answer(case, loaded))
-        cl.save(loaded, tmp_path / "b.crosslevel")
+        cl.save(loaded, tmp_path / "b.crosslevel", allow_rows=True)
         assert (tmp_path / "a.crosslevel").read_bytes() == (tmp_path / "b.crosslevel").read_bytes()
 
     def test_a_pickled_estimator_answers_the_same(self, number):

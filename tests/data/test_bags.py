@@ -315,3 +315,14 @@ def test_membership_probabilities_make_a_bag_for_every_place_and_group():
         Bags.from_frame({**people, "group": people["town"]}, by="town", probabilities=["left", "right"])
     with pytest.raises(InputError, match="add up to 1 in 40 row"):
         Bags.from_frame({**people, "right": (1 - p) / 2, "left": p / 2}, by="town", probabilities=["left", "right"])
+
+
+def test_frames_in_a_list_are_matched_by_the_names_of_columns_and_rows():
+    first = pd.DataFrame({"age": [30.0, 50.0], "income": [1.0, 3.0]})
+    bags = Bags.from_list([first, first[["income", "age"]]], weights=[pd.Series([3.0, 1.0], index=[1, 0]), [1.0, 3.0]])
+    assert bags.columns == ("age", "income")
+    np.testing.assert_allclose(bags.mean(), [[45.0, 2.5], [45.0, 2.5]])
+    with pytest.raises(InputError, match=r"bags\[1\]"):
+        Bags.from_list([first, first.rename(columns={"age": "years"})])
+    with pytest.raises(InputError, match="weights"):
+        Bags.from_list([first], weights=[[1.0, 1.0], [1.0, 1.0]])

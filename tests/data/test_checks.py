@@ -18,6 +18,7 @@ from crosslevel.errors import InputError
         (lambda: checks.check_finite([[1.0]], "y", 1), r"y has 2 dimensions, shape \(1, 1\); it needs 1"),
         (lambda: checks.check_finite(3.0, "y", 1), "y has 0 dimensions"),
         (lambda: checks.as_numbers(["a"], "y"), "y holds something that is not a number"),
+        (lambda: checks.as_numbers([1.0, np.datetime64("2020-01-01")], "y"), "y holds dates"),
         (lambda: checks.check_weights([1, -2, -3]), r"weight has 2 negative value\(s\) \(first in row 1: -2.0\)"),
         (lambda: checks.check_weights([1, np.inf]), "weight has 1 missing or infinite"),
         (lambda: checks.check_weights([0, 0]), "weight is zero in every row"),
@@ -100,3 +101,10 @@ def test_bools_are_no_numbers_of_rows():
 @pytest.mark.parametrize("make", [list, np.array, pl.Series])
 def test_what_has_no_index_is_taken_by_position(make):
     assert list(checks.align_rows(make(["a", "b"]), [1, 0], "y")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", [float, str])
+def test_numbers_of_rows_are_matched_also_as_floats_and_text(kind):
+    told = pd.Series([20, 0, 10], index=[kind(2), kind(0), kind(1)])
+    assert checks.align_rows(told, [0, 1, 2], "y").tolist() == [0, 10, 20]
+    assert checks.align_rows(told.rename({kind(2): "b"}), [0, 1, 2], "y").tolist() == [20, 0, 10]

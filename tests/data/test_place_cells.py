@@ -102,6 +102,20 @@ def test_labels_tell_subgroups_and_people_outside_where(world):
     assert found.count[:, asked].sum() == rows.sum()
 
 
+def test_hundred_subgroups_are_told_apart(world):
+    """An int64 has 63 bits for them: those beyond were all taken for the 64th."""
+    people = world.people.to_pandas()
+    queries = tuple((f"{i}", parse(f"age > {i}")) for i in range(100))
+    labels = Labels(subgroups=queries)
+    found = count_people(
+        open_batches(world.people), world.bins, place="town", keys=world.keys, weight="w", labels=labels
+    )
+    whole = found.total[found.pairs.place] * found.pairs.weight
+    for i in (0, 61, 62, 63, 64, 80, 99):
+        has = np.array([i in matched for _, matched in found.labels])
+        assert whole[has[found.label]].sum() == pytest.approx(people.w[people.age > i].sum())
+
+
 def test_nobody_left_is_a_sentence(world):
     with pytest.raises(InputError, match="no rows of positive weight.*'town' is .* there, and 'elsewhere' in places"):
         count_people(open_batches(world.people), world.bins, place="town", keys=["elsewhere"], weight="w")

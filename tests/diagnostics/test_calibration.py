@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -100,12 +101,50 @@ def test_size_classes():
         ({"interval": [[1.0, 0.0], [0.0, 1.0]]}, "the lower first"),
         ({"level": 95}, "Did you mean 0.95"),
         ({"pit": [0.5]}, "pit has 1 values for 2 forecasts"),
+        ({"stratum": ["a", None]}, "stratum is missing in 1 row"),
+        ({"stratum": [np.nan, 1.0]}, "stratum is missing in 1 row"),
+        ({"truth": pd.Series([0.0, 1.0], index=["a", "b"]), "mean": pd.Series([0.0, 0.0], index=["a", "c"])}, "mean"),
     ],
 )
 def test_bad_input_gets_a_sentence(change, message):
     given = {"truth": [0.0, 1.0], "mean": [0.0, 0.0], "std": [1.0, 1.0]} | change
     with pytest.raises(InputError, match=message):
         calibration_table(**given)
+
+
+def test_forecasts_are_matched_by_the_names_of_bags():
+    y, m, s, sizes = forecasts(60)
+    m, low = m + y, y - 0.1 * sizes
+    every = {
+        "truth": y,
+        "mean": m,
+        "std": s,
+        "stratum": size_strata(sizes),
+        "pit": stats.norm.cdf(y),
+        "log_density": -s,
+    }
+    given = {name: pd.Series(v, index=[f"bag {i}" for i in range(60)]) for name, v in every.items()}
+    given["interval"] = pd.DataFrame({"low": low, "high": low + sizes}, index=given["truth"].index)
+    mixed = {name: v.sample(frac=1, random_state=i) if i else v for i, (name, v) in enumerate(given.items())}
+    one, two = (calibration_table(**every, interval=np.column_stack([low, low + sizes])), calibration_table(**mixed))
+    for name in ("estimate", "nll", "rmse", "mean_width", "mean_pit"):
+        np.testing.assert_allclose(two[name], one[name])
+    scales = [
+        fit_conformal(*(of[name] for name in ("truth", "mean", "std", "stratum")), level=0.8) for of in (every, mixed)
+    ]
+    assert scales[0] == scales[1]
+    found = conformal_interval(scales[0], mixed["mean"], mixed["std"], mixed["stratum"])
+    again = conformal_interval(
+        scales[0], *(mixed[name].loc[mixed["mean"].index] for name in ("mean", "std", "stratum"))
+    )
+    np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.parametrize(("mean", "std"), [([1.0, 2.0], [0.1, -0.1]), ([1.0, 2.0], [0.1]), ([1.0, np.nan], [0.1, 0.1])])
+def test_conformal_intervals_of_no_forecasts_are_refused(mean, std):
+    scale = fit_conformal(np.arange(40.0), np.zeros(40), np.ones(40))
+    with pytest.raises(InputError, match=r"^(mean|std) has"):
+        conformal_interval(scale, mean, std)
 
 
 def test_conformal_refuses_too_few_bags_and_unseen_strata():

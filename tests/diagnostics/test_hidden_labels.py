@@ -100,3 +100,20 @@ def test_scores_are_those_of_the_answers(people, model):
 def test_people_who_can_be_read_once_are_refused(model, world):
     with pytest.raises(InputError, match="can be read only once"):
         hidden_label(model, world.people.to_reader(), "sex == 2", by=["race"])
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "message"),
+    [
+        ("at work", {"hidden": ["educaton"]}, "hidden='educaton'.*'education'"),
+        ("at work", {"hidden": "education"}, "hidden='education' is one name"),
+        ("at work", {"methods": []}, "methods is empty"),
+        ("hours", {}, "column='hours'.*nobody"),  # which would be predicted without error
+        ("age > 0", {}, "column='age > 0'.*everybody"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_what_would_be_scored_wrongly_is_refused(people, model, column, options, message):
+    people = people.assign(hours=people.hours * 100)
+    with pytest.raises(InputError, match=message):
+        hidden_label(model, people, column, by=["race"], **options)

@@ -389,7 +389,7 @@ def test_bags_of_one_that_a_second_kernel_keeps_are_counted(tmp_path):
     rng = np.random.default_rng(8)
     people = rng.normal(size=(40, 2))
     model = BayesianLinear(n_landmarks=5, bandwidth_scale=1.0, second_level="rbf").fit(people, people[:, 0])
-    crosslevel.save(model, tmp_path / "m")
+    crosslevel.save(model, tmp_path / "m", allow_rows=True)
     with zipfile.ZipFile(tmp_path / "m") as archive:
         assert json.loads(archive.read("manifest.json"))["rows_of_people"] == 40
     with pytest.raises(InputError, match=r"allow_rows=False, and .* holds 40 rows of people"):
@@ -419,3 +419,12 @@ def test_a_shuffled_frame_of_bags_of_one_is_matched_with_labels_that_count(world
     model = BayesianLinear(n_landmarks=10, random_state=0)
     by_name, by_position = (model.fit(people.loc[order], v).predict(people) for v in (labels, labels[order].to_numpy()))
     np.testing.assert_array_equal(by_name, by_position)
+
+
+def test_people_of_a_list_of_frames_are_matched_by_their_columns():
+    rng = np.random.default_rng(0)
+    people = [pd.DataFrame({"age": rng.normal(i, 1, 20), "income": rng.normal(0, 9, 20)}) for i in range(12)]
+    model = BayesianLinear(random_state=0).fit(people, np.arange(12.0))
+    expected = model.predict(people)
+    np.testing.assert_allclose(model.predict([p[["income", "age"]] for p in people]), expected)
+    np.testing.assert_allclose(model.predict([p.to_numpy() for p in people]), expected)

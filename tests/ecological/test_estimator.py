@@ -411,6 +411,18 @@ def test_other_people_are_refused(model, people):
         women(model, people=people.slice(0, 500))
 
 
+@pytest.mark.parametrize("options", [{}, {"where": "age > 30"}, {"subgroups": {"old": "age > 60"}}])
+def test_people_coded_otherwise_than_in_fit_are_refused(model, people, options):
+    """Places weigh the same, so that only what is in the columns tells."""
+    for name, values in (("sex", pc.subtract(3, people["sex"])), ("age", pc.multiply(12, people["age"]))):
+        with pytest.raises(InputError, match=r"people are not those of fit: in 24 place\(s\), first in 'R0001'"):
+            women(model, people=changed(people, name, values.combine_chunks()), **options)
+    women(model, people=changed(people, "weight", np.array(people["weight"]).astype(np.float32)), **options)
+    backwards = people.take(np.arange(people.num_rows)[::-1])
+    found, again = (women(model, people=one, **options)["estimate"] for one in (people, backwards))
+    np.testing.assert_allclose(again, found, rtol=1e-9)
+
+
 def test_no_warning_without_a_reason(world, people):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

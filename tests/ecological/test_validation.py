@@ -260,6 +260,11 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     off = made.places.set_column(made.places.column_names.index("lat"), "lat", pa.array([500.0] * 24))
     with pytest.raises(InputError, match=r"coords.*'R0006'"):
         model.predict_places(off, people=made.people)
+    at, states = made.places.column_names.index("state"), made.places["state"].to_pylist()
+    for values, message in (([None] * 24, "group='state' has 2 missing"), (range(24), "group='state' is 5 in the new")):
+        assert states[5] not in values
+        with pytest.raises(InputError, match=message):
+            model.predict_places(made.places.set_column(at, "state", pa.array(values)), people=made.people)
     # a place that was seen is known far better than one that was not
     width = found["conf_high"] - found["conf_low"]
     new = [keys.index(k) for k in held]

@@ -37,7 +37,7 @@ def test_the_estimator_of_the_paper_stands_at_the_front():
 )
 def test_saved_models_answer_the_same(world, tmp_path, model):
     model = model.fit(world.X, world.place, world.frame)
-    cl.save(model, tmp_path / "model.crosslevel")
+    cl.save(model, tmp_path / "model.crosslevel", allow_rows=True)
     again = cl.load(tmp_path / "model.crosslevel")
     assert type(again) is type(model)
     assert again.get_params() == model.get_params()

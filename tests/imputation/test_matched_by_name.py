@@ -9,7 +9,24 @@ import pytest
 from crosslevel.data.checks import as_numbers
 from crosslevel.data.frames import to_arrow
 from crosslevel.errors import InputError
-from crosslevel.imputation import AddImputed, pool, pool_statistic
+from crosslevel.imputation import (
+    AddImputed,
+    CrossLevelImputer,
+    LabelProportions,
+    evaluate,
+    evaluate_downstream,
+    pool,
+    pool_statistic,
+)
+
+
+@pytest.fixture
+def people():
+    rng = np.random.default_rng(0)
+    index, state = [f"p{i}" for i in range(1200)], np.repeat([f"s{i:02d}" for i in range(30)], 40)
+    age, ill = rng.integers(1, 7, 1200), rng.random(1200)
+    frame = pd.DataFrame({"age": age, "sex": rng.choice(["f", "m"], 1200), "state": state}, index=index)
+    return frame.assign(ill=(ill < 0.1 * age).astype(int), weight=rng.integers(1, 9, 1200).astype(float))
 
 
 def test_pooled_statistics_are_matched_by_name():
@@ -45,3 +62,44 @@ def test_columns_of_a_mapping_with_one_index_in_two_orders_are_refused():
 def test_dates_are_no_numbers():
     with pytest.raises(InputError, match="weights"):
         as_numbers(pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"])), "weights")
+
+
+def test_similar_columns_are_matched_with_the_people_of_the_fit(people):
+    rng, X = np.random.default_rng(1), people[["age", "sex"]]
+    alike = pd.DataFrame({f"q{j}": (rng.random(1200) < 0.1 * people["age"]).astype(int) for j in range(5)})
+    means = people.groupby("state")["ill"].mean()
+    for given in (people.index, pd.RangeIndex(1200)):
+        columns = alike.set_axis(given)
+        model = CrossLevelImputer().fit(X.set_axis(given), people["state"].to_numpy(), means)
+        taught = [
+            model.learn_from_similar(c).transform(X, people["state"])
+            for c in (columns, columns.sample(frac=1.0, random_state=0))
+        ]
+        np.testing.assert_array_equal(*taught)
+
+
+def test_weights_of_label_proportions_are_matched(people):
+    X, weight = people[["age", "sex"]], people["weight"] ** 3
+    model = LabelProportions(n_features=0).fit(X, people["state"], people.groupby("state")["ill"].mean())
+    found = [
+        model.estimate(X, "sex", w)["estimate"] for w in (weight.to_numpy(), weight.sample(frac=1.0, random_state=0))
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_imputed_values_to_score_are_matched(people):
+    X, state, ill = people[["age", "sex"]], people["state"], people["ill"]
+    imputed = pd.Series(0.1 + 0.1 * people["age"], index=people.index)
+    other = imputed.sample(frac=1.0, random_state=0)
+    for score in (evaluate, evaluate_downstream):
+        want, found = (score(X, state, ill, {"m": v})["estimate"] for v in (imputed.to_numpy(), other))
+        np.testing.assert_array_equal(found, want)
+
+
+def test_imputers_to_score_match_weighted_means(people):
+    X, state, weight = people[["age", "sex"]], people["state"], people["weight"]
+    means = (people["ill"] * weight).groupby(state).sum() / weight.groupby(state).sum()
+    model = CrossLevelImputer().fit(X, state, means, weight)
+    by_hand = model.transform(X, state, sample_weight=weight)
+    table = evaluate(X, state, people["ill"], {"model": model, "values": by_hand}, sample_weight=weight)
+    assert table["estimate"][-2] == table["estimate"][-1]

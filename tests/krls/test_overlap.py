@@ -157,7 +157,7 @@ def test_clusters_after_the_fit_are_those_of_the_fit():
 
 def test_a_saved_model_holds_no_outcome_for_clusters(tmp_path):
     X, y, _ = world(60)
-    cl.save(quiet_fit(cl.KRLS(), X, y), tmp_path / "m.crosslevel")
+    cl.save(quiet_fit(cl.KRLS(), X, y), tmp_path / "m.crosslevel", allow_rows=True)
     again = cl.load(tmp_path / "m.crosslevel")
     assert again.overlap()["estimate"].shape == (1,)
     with pytest.raises(InputError, match="fit it again"):

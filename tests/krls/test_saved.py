@@ -31,7 +31,7 @@ def test_round_trip(tmp_path, data, rng, params, clustered):
     X, y = data
     cluster = np.arange(150) % 30 if clustered else None
     model = KRLS(**params).fit(X, y, sample_weight=rng.integers(1, 3, 150), cluster=cluster)
-    save(model, tmp_path / "model.crosslevel")
+    save(model, tmp_path / "model.crosslevel", allow_rows=True)
     again = load(tmp_path / "model.crosslevel")
     assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -43,7 +43,7 @@ def test_round_trip(tmp_path, data, rng, params, clustered):
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
     one, two = (m.pointwise_bands("age") for m in (model, again))
     np.testing.assert_allclose(one["std_error"], two["std_error"], rtol=1e-5)
-    save(again, tmp_path / "again.crosslevel")
+    save(again, tmp_path / "again.crosslevel", allow_rows=True)
     assert load(tmp_path / "again.crosslevel").effects().equals(model.effects())
 
 
@@ -51,7 +51,7 @@ def test_a_model_too_large_for_its_eigenvectors_still_predicts(tmp_path, data, m
     X, y = data
     model = KRLS().fit(X, y)
     monkeypatch.setattr(models, "LARGEST", 1000)
-    save(model, tmp_path / "model.crosslevel")
+    save(model, tmp_path / "model.crosslevel", allow_rows=True)
     again = load(tmp_path / "model.crosslevel")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert again.effects().equals(model.effects())
@@ -63,7 +63,7 @@ def test_a_model_too_large_for_its_eigenvectors_still_predicts(tmp_path, data, m
 def test_a_model_whose_intervals_were_refused_can_be_saved(tmp_path, rng):
     X, y = rng.normal(size=(12, 20)), rng.normal(size=12)
     model = KRLS(penalty=0.5).fit(X, y)
-    save(model, tmp_path / "model.crosslevel")
+    save(model, tmp_path / "model.crosslevel", allow_rows=True)
     again = load(tmp_path / "model.crosslevel")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     with pytest.raises(InputError, match="fewer columns"):
@@ -74,6 +74,6 @@ def test_small_penalties_keep_the_eigenvectors_that_count(tmp_path, data):
     """What is left out of a file is small beside the penalty, not beside its inverse."""
     X, y = data
     model = KRLS(penalty=1e-4).fit(X, y)
-    save(model, tmp_path / "model.crosslevel")
+    save(model, tmp_path / "model.crosslevel", allow_rows=True)
     errors = [m.predict(X, return_std=True)[1] for m in (model, load(tmp_path / "model.crosslevel"))]
     np.testing.assert_allclose(errors[1], errors[0], rtol=1e-4)

@@ -215,7 +215,7 @@ def test_missing_rows_keep_labels_in_place(people):
 def test_after_loading(people, rng, tmp_path):
     X, y = people
     model = KRLS(weights="survey").fit(X, y, sample_weight=rng.uniform(1, 2, 120), cluster=rng.integers(0, 15, 120))
-    cl.save(model, tmp_path / "m.crosslevel")
+    cl.save(model, tmp_path / "m.crosslevel", allow_rows=True)
     again = cl.load(tmp_path / "m.crosslevel")
     labels = rng.choice(["a", "b"], 120)
     left, right = (m.effects(by=labels, target="population") for m in (model, again))

@@ -130,6 +130,12 @@ def test_odd_results_get_a_sentence(found):
         report([found])
 
 
+@pytest.mark.parametrize("twice", [lambda e: [("a", e), ("a", e)], lambda e: {1: e, "1": e}])
+def test_a_heading_twice_is_refused(found, twice):
+    with pytest.raises(InputError, match="heading '[a1]' twice"):
+        report(twice(found))
+
+
 def test_a_notebook_gets_the_report_without_head_and_policy(found):
     shown = re.sub(r"(?s)<script>.*?</script>", "", report(found)._repr_html_())
     assert shown.startswith('<div class="crosslevel-report">')

@@ -334,3 +334,16 @@ def test_results_bring_in_no_heavy_library():
     code = f"import sys, crosslevel.results, crosslevel.charts; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_further_column_is_matched_by_keys_or_numbers_of_rows(build):
+    found = build({"group": ["women", "men"], "estimate": [0.5, 0.4]}, keys=["group"], level=None, interval="none")
+    for index in (["men", "women"], [1, 0]):
+        assert found.with_columns(truth=pd.Series([0.41, 0.51], index=index))["truth"].tolist() == [0.51, 0.41]
+    with pytest.raises(InputError, match="truth"):
+        found.with_columns(truth=pd.Series([0.41, 0.51], index=["men", "girls"]))
+    several = {"place": [7, 7], "group": ["women", "men"], "estimate": [0.5, 0.4]}
+    found = build(several, keys=["place", "group"], level=None, interval="none")
+    truth = pd.DataFrame(several).set_index(["place", "group"])["estimate"].sort_index()
+    assert found.with_columns(truth=truth)["truth"].tolist() == [0.5, 0.4]
+    assert len(found.select(group=pd.Series(["men"]))) == 1

@@ -375,6 +375,7 @@ def shared_estimates(
 def _inputs(
     regions: Regions, totals: npt.ArrayLike, population: npt.ArrayLike, parent: npt.ArrayLike
 ) -> tuple[FloatArray, Int64Array, FloatArray, FloatArray]:
+    population, parent = align_to_regions(regions, population, argument="population", parent=parent)
     people = check_counts(population, "population", 1)
     check_size(people, "population")
     y = check_counts(totals, "totals", 1)

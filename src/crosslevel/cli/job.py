@@ -55,6 +55,7 @@ class Job:
         self.out: Path | None = told.get("out")
         self.report, self.as_json = bool(told.get("report")), bool(told.get("as_json"))
         self.files: dict[str, str] = {}
+        self._said: list[str] = []
         self._began = time.monotonic()
         if self.out is not None and self.out.exists() and not self.out.is_dir():
             raise FileError(f"--out {self.out} is a file; name a folder for the answer.")
@@ -188,7 +189,10 @@ class Job:
         """Save a model, or anything else that ``cl.load`` reads."""
         out = self.folder()
         if out is not None:
-            save(thing, out / file)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", CrosslevelWarning)
+                save(thing, out / file)
+            self._said += [str(w.message) for w in said]
             self.files[name] = str(out / file)
 
     def write_answers(
@@ -243,7 +247,7 @@ class Job:
         **more
             Further entries of the JSON.
         """
-        said = list(dict.fromkeys([*warnings, *(w for found in answers.values() for w in found.warnings)]))
+        said = list(dict.fromkeys([*warnings, *self._said, *(w for found in answers.values() for w in found.warnings)]))
         if fit is None:
             fit = next(iter(answers.values())).diagnostics if answers else {}
         fit = plain(dict(fit), "fit")

@@ -158,8 +158,13 @@ def _with_truth(found: Estimates, truth: pa.Table) -> Estimates:
     """Add the truth, by group and outcome, and every method's score."""
     frames.check_columns(truth, ["group", "outcome", "truth"], "--truth")
     values = frames.column(truth, "truth", "--truth")
-    cells = zip(truth["group"].to_pylist(), truth["outcome"].to_pylist(), strict=True)
-    known = {(str(g), str(o)): v for (g, o), v in zip(cells, values, strict=True)}
+    cells = [(str(g), str(o)) for g, o in zip(truth["group"].to_pylist(), truth["outcome"].to_pylist(), strict=True)]
+    known = dict(zip(cells, values, strict=True))
+    if len(known) < len(cells):
+        group, outcome = next(cell for i, cell in enumerate(cells) if cell in cells[:i])
+        raise InputError(f"--truth has several rows for group {group!r} and outcome {outcome!r}; give each cell one.")
+    if (values > 1).any():
+        raise InputError(f"--truth holds {values[values > 1][0]:g}, which is no share; give shares between 0 and 1.")
     wanted = list(zip(found["group"].tolist(), found["outcome"].tolist(), strict=True))
     missing = [cell for cell in wanted if cell not in known]
     if missing:

@@ -235,13 +235,16 @@ class Bags:
         keys: Sequence[object] | None = None,
         columns: Sequence[str] | None = None,
     ) -> Bags:
-        """Make bags from one array per bag; a 1-D array is a bag of people with one column.
+        """Make bags from one array or frame per bag; a 1-D array is a bag of people with one column.
+
+        The columns of frames are matched by their names, and a Series of weights with its bag by the index.
 
         Examples
         --------
         >>> Bags.from_list([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]).sizes.tolist()
         [1, 2]
         """
+        bags = list(bags)
         parts = [checks.as_numbers(bag, f"bags[{i}]") for i, bag in enumerate(bags)]
         parts = [p[:, None] if p.ndim == 1 else p for p in parts]
         if not parts:
@@ -253,10 +256,22 @@ class Bags:
                 f"bags[{odd}] has shape {parts[odd].shape} where bags[0] has {parts[0].shape}; every bag is "
                 "people x columns with the same columns."
             )
+        named = [getattr(bag, "column_names", getattr(bag, "columns", None)) for bag in bags]
+        first = next((list(own) for own in named if own is not None), [])
+        for i, own in enumerate(list(first if own is None else own) for own in named):
+            if set(own) != set(first):
+                raise InputError(
+                    f"bags[{i}] has the columns {listed(own)}, and others {listed(first)}; name all alike."
+                )
+            parts[i] = parts[i] if own == first else parts[i][:, [own.index(name) for name in first]]
+        if columns is None and not any(own is None for own in named) and all(isinstance(name, str) for name in first):
+            columns = first or None
         offsets = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
         joined = None
         if weights is not None:
-            pieces = [checks.as_numbers(w, f"weights[{i}]", 1) for i, w in enumerate(weights)]
+            rows = dict(enumerate(map(row_keys, bags)))
+            told = [align_rows(w, rows.get(i), f"weights[{i}]") for i, w in enumerate(weights)]
+            pieces = [checks.as_numbers(w, f"weights[{i}]", 1) for i, w in enumerate(told)]
             if [len(w) for w in pieces] != [len(p) for p in parts]:
                 raise InputError(
                     "weights must have one array per bag and one weight per person; their lengths differ from bags."

@@ -156,7 +156,7 @@ def read_codes(table: pa.Table, column: Category, argument: str = "X") -> npt.ND
     return codes
 
 
-def warn_outside(X: FloatArray, fitted: FloatArray, names: Sequence[str], stacklevel: int = 4) -> None:
+def warn_outside(X: FloatArray, fitted: FloatArray, names: Sequence[str], stacklevel: int = 5) -> None:
     """Warn of new rows that lie further outside the values of the fit than half of their range.
 
     Parameters
@@ -170,12 +170,12 @@ def warn_outside(X: FloatArray, fitted: FloatArray, names: Sequence[str], stackl
     """
     low, high = np.fmin.reduce(fitted), np.fmax.reduce(fitted)
     beyond = np.maximum(low - X, X - high) > high / 2 - low / 2
-    for j in np.flatnonzero(beyond.any(axis=0)):
+    for j in np.flatnonzero(beyond.any(axis=0)).tolist():
         row = int(np.argmax(beyond[:, j]))
         warnings.warn(
             f"X: {int(beyond[:, j].sum()):,} of {len(X):,} row(s) have values of {names[j]!r} far outside those of the fit, {low[j]:g} to "
-            f"{high[j]:g} (the first is {X[row, j]:g} in row {row:,}); the answer for them is extrapolated. Check units and codes of missing "
-            "values, or leave these rows out.",
+            f"{high[j]:g} (the first is {X[row, j]:g} in row {row:,}); the answer for them is extrapolated. Check units and codes of "
+            "missing values, or leave these rows out.",
             CrosslevelWarning,
             stacklevel=stacklevel,
         )

@@ -417,9 +417,7 @@ def align_rows(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str
     if labels is None and _counts_in_another_order(known):
         count = row_keys(values)
         labels = count if count is not None and len(count) == len(known) else None
-    if labels is None:
-        return values
-    return take_rows(values, _match(labels, known, argument))
+    return values if labels is None else take_rows(values, _match(labels, known, argument))
 
 
 def take_rows(values: Any, rows: Sequence[int] | IntArray) -> Any:
@@ -480,6 +478,8 @@ def _match(labels: list[Any], keys: list[Any], argument: str) -> IntArray:
     Keys that only count (0, 1, ...) are matched with numbers; to other labels they are no names, and positions count.
     """
     counting = keys == list(range(len(keys)))
+    if counting and set(plain := [str(v).removesuffix(".0") for v in labels]) == set(map(str, keys)):
+        labels = list(map(int, plain))  # the same numbers, read as floats or text
     if labels == keys or (counting and not any(isinstance(v, int) for v in labels)):
         return np.arange(len(labels))
     for side, names in ((f"{argument} has", labels), (f"what {argument} belongs to has", keys)):

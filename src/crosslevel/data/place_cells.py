@@ -475,15 +475,15 @@ def _label(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) ->
         groups = group_rows(pa.Table.from_batches([inside]), wanted.by, "by")
         code[~outside] = groups.codes
         values = list(zip(*(groups.keys[c].to_pylist() for c in wanted.by), strict=True))
-    bits = np.zeros(n, dtype=np.int64)
+    bits = np.zeros((n, len(wanted.subgroups) // 62 + 1), dtype=np.int64)  # 62 subgroups to a number
     for j, (_, query) in enumerate(wanted.subgroups):
-        bits |= query.mask(batch).astype(np.int64) << j
+        bits[:, j // 62] |= query.mask(batch).astype(np.int64) << j % 62
     code = np.where(outside, -1, code)
     bits[outside] = 0
     both, inverse = np.unique(np.column_stack([code, bits]), axis=0, return_inverse=True)
     ids = np.empty(len(both), dtype=np.int64)
-    for k, (c, b) in enumerate(both.tolist()):
-        matched = tuple(j for j in range(len(wanted.subgroups)) if b >> j & 1)
+    for k, (c, *b) in enumerate(both.tolist()):
+        matched = tuple(j for j in range(len(wanted.subgroups)) if b[j // 62] >> j % 62 & 1)
         ids[k] = known.setdefault((None if c < 0 else values[c], matched), len(known))
     return ids[inverse.reshape(-1)]
 

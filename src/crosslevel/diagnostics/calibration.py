@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from crosslevel.data.checks import as_numbers, check_finite, check_kind, check_level, check_whole
+from crosslevel.data.checks import align_rows, check_finite, check_kind, check_level, check_whole, row_keys
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
@@ -146,15 +146,16 @@ def calibration_table(
     (['all', '5', '20'], True)
     """
     check_level(level)
-    t, m, s = _forecast(truth, mean, std)
+    keys, (t, m, s) = _keys(truth, mean, std), _forecast(truth, mean, std)
     n = len(t)
     half = float(special.ndtri(0.5 + level / 2.0)) * s
-    ends = np.column_stack([m - half, m + half]) if interval is None else check_finite(interval, "interval", 2)
+    given = align_rows(interval, keys, "interval")
+    ends = np.column_stack([m - half, m + half]) if interval is None else check_finite(given, "interval", 2)
     if ends.shape != (n, 2) or (ends[:, 0] > ends[:, 1]).any():
         raise InputError(f"interval has shape {ends.shape}; pass {n:,} rows of two ends, the lower first.")
-    nll = gaussian_nll(t, m, s) if log_density is None else -_like("log_density", log_density, n)
-    u = gaussian_pit(t, m, s) if pit is None else _like("pit", pit, n)
-    labels = _labels(stratum, n)
+    nll = gaussian_nll(t, m, s) if log_density is None else -_like("log_density", log_density, keys, n)
+    u = gaussian_pit(t, m, s) if pit is None else _like("pit", pit, keys, n)
+    labels = _labels(stratum, keys, n)
     made = [_row(name, keep, t, m, ends, nll, u, level) for name, keep in strata_of(labels)]
     columns = {name: [r[name] for r in made] for name in made[0]}
     return Estimates.build(
@@ -249,7 +250,7 @@ def fit_conformal(
     check_level(level)
     t, m, s = _forecast(truth, mean, std)
     score = np.abs(t - m) / s
-    labels = _labels(stratum, len(t)).astype(str)
+    labels = _labels(stratum, _keys(truth, mean, std), len(t)).astype(str)
     factors = {str(v): _conformal_quantile(score[labels == v], level, str(v)) for v in np.unique(labels)}
     counts = {str(v): int((labels == v).sum()) for v in np.unique(labels)}
     return ConformalScale(level, factors, counts, _conformal_quantile(score, level, ALL))
@@ -267,11 +268,16 @@ def conformal_interval(
     [[0.0, 2.0]]
     """
     check_kind(scale, ConformalScale, "scale", "pass what fit_conformal gave")
-    m, s = as_numbers(mean, "mean", 1), as_numbers(std, "std", 1)
+    keys = _keys(mean, std)
+    m, s = (check_finite(align_rows(v, keys, name), name, 1) for name, v in (("mean", mean), ("std", std)))
+    if len(m) != len(s) or (s < 0).any():
+        raise InputError(
+            f"std has {len(s):,} values for {len(m):,} of mean, {int((s < 0).sum()):,} of them negative; pass one spread per bag."
+        )
     if stratum is None:
         factor = np.full(len(m), scale.overall)
     else:
-        labels = _labels(stratum, len(m)).astype(str)
+        labels = _labels(stratum, keys, len(m)).astype(str)
         unseen = sorted(set(labels.tolist()) - set(scale.factors))
         if unseen:
             raise InputError(
@@ -282,10 +288,18 @@ def conformal_interval(
     return np.column_stack([m - factor * s, m + factor * s])
 
 
-def _labels(stratum: npt.ArrayLike | None, n: int) -> AnyArray:
-    labels = np.full(n, ALL) if stratum is None else np.asarray(stratum)
+def _keys(*given: Any) -> list[Any] | None:
+    """Give the names of the bags: the index of the first that has one."""
+    return next((keys for keys in map(row_keys, given) if keys is not None), None)
+
+
+def _labels(stratum: npt.ArrayLike | None, keys: list[Any] | None, n: int) -> AnyArray:
+    labels = np.full(n, ALL) if stratum is None else np.asarray(align_rows(stratum, keys, "stratum"))
     if labels.shape != (n,):
         raise InputError(f"stratum has shape {labels.shape}; pass one label for each of the {n:,} forecasts.")
+    missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]
+    if missing:
+        raise InputError(f"stratum is missing in {len(missing):,} row(s), first in row {missing[0]:,}; name it there.")
     return labels
 
 
@@ -323,7 +337,8 @@ def _is_number(word: str) -> bool:
 def _forecast(
     truth: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    t, m, s = (check_finite(v, name, 1) for name, v in (("truth", truth), ("mean", mean), ("std", std)))
+    keys, named = _keys(truth, mean, std), (("truth", truth), ("mean", mean), ("std", std))
+    t, m, s = (check_finite(align_rows(v, keys, name), name, 1) for name, v in named)
     if not len(t) == len(m) == len(s) or len(t) == 0:
         raise InputError(
             f"truth, mean and std have {len(t):,}, {len(m):,} and {len(s):,} values; pass one of each per bag, at least one."
@@ -333,8 +348,8 @@ def _forecast(
     return t, m, s
 
 
-def _like(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
-    array = check_finite(values, name, 1)
+def _like(name: str, values: npt.ArrayLike, keys: list[Any] | None, n: int) -> FloatArray:
+    array = check_finite(align_rows(values, keys, name), name, 1)
     if len(array) != n:
         raise InputError(f"{name} has {len(array):,} values for {n:,} forecasts; pass one for each.")
     return array

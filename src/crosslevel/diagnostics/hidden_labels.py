@@ -17,7 +17,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from crosslevel.data.batches import Batches, open_batches
-from crosslevel.data.columns import read_weights
+from crosslevel.data.columns import check_names, read_weights
 from crosslevel.data.frames import group_rows
 from crosslevel.data.progress import count_steps
 from crosslevel.data.queries import Query, read_query
@@ -103,6 +103,8 @@ def hidden_label(
     """
     if not hasattr(model, "model_"):
         raise InputError("model is not fitted; fit it to your totals first: its places and features are used.")
+    if not methods:
+        raise InputError(f"methods is empty; name some of {list(METHODS)}.")
     for name in methods:
         if name not in METHODS:
             raise unknown_name("methods", name, list(METHODS), "method")
@@ -114,6 +116,7 @@ def hidden_label(
     known = " and ".join(f"`{c}` is not null" for c in query.columns)
     stream = stream.select(where=known)
     truth = {name: _truth(stream, query, model, name) for name in by}
+    hidden = check_names(hidden, stream.schema.names, "hidden")
     left = [c for c in model.columns_ if c not in (*query.columns, *hidden)]
     if not left:
         raise InputError(f"without {column!r} no feature is left to learn it from; name more columns in fit.")
@@ -124,6 +127,12 @@ def hidden_label(
     if cluster is None:
         warnings.warn(describe_split(model), CrosslevelWarning, stacklevel=2)
     everybody = _sums(stream, query, model, None)
+    share = sum(v[0] for v in everybody.values()) / sum(v[1] for v in everybody.values())
+    if share in (0.0, 1.0):
+        who = "everybody" if share else "nobody"
+        raise InputError(
+            f"column={column!r} ({text}) is true of {who}; name a column of 0 and 1, or a query true of some."
+        )
     halves = [_half(stream, cluster, model.seed_, first) for first in (True, False)]
     sums = [_sums(half, query, model, None) for half in halves]
     models = [name for name in ("persons", "regression") if name in methods] or ["persons"]
@@ -146,7 +155,6 @@ def hidden_label(
                 if step is not None:
                     step()
     scored = {key: _Scored.together(both) for key, both in parts.items()}
-    share = sum(v[0] for v in everybody.values()) / sum(v[1] for v in everybody.values())
     rows = []
     for method in [m for m in METHODS if m in methods]:
         mine = [scored[method, name] for name in asked]

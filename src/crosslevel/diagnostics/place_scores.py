@@ -38,6 +38,12 @@ def compare_places(
         raise InputError(
             "models were fitted to different places, and their scores cannot be compared; fit them to the same."
         )
+    scored = [(m.places_.totals.successes[-1], m.places_.totals.trials[-1]) for m in models]
+    if any(not np.array_equal(one, scored[0]) for one in scored[1:]):
+        raise InputError(
+            "models were fitted to other totals of the same places, and their scores cannot be compared; fit them to the same "
+            "successes and trials."
+        )
     found = [m.cross_validate(k, leave_out=leave_out, random_state=random_state) for m in models]
     order = np.argsort([-f.diagnostics["mean_log_density"] for f in found], kind="stable")
     columns = {

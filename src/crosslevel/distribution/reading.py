@@ -21,7 +21,8 @@ DIGITS = 16
 
 def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
     """Read X as bags, keeping scikit-learn's checks of names and shapes for arrays and frames."""
-    if isinstance(X, list | tuple):
+    in_list = isinstance(X, list | tuple)
+    if in_list:
         X = _listed_bags(X)
     if not isinstance(X, Bags):
         try:
@@ -37,6 +38,7 @@ def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
             ) from error
         return Bags(rows, np.arange(len(rows) + 1))
     width = X.shape[1]
+    unnamed = tuple(f"x{j}" for j in range(width))
     if reset:
         estimator.n_features_in_ = width
         estimator._columns = X.columns
@@ -47,8 +49,9 @@ def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
             f"X has {width:,} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_:,} features as "
             "input; pass bags with the columns of fit, as Bags.from_frame(..., like=bags) makes them."
         )
-    elif X.columns != getattr(estimator, "_columns", X.columns):
-        fitted = estimator._columns
+    elif X.columns != (fitted := getattr(estimator, "_columns", X.columns)):
+        if in_list and unnamed in (X.columns, fitted):
+            return X
         if set(X.columns) != set(fitted):
             strange = next(c for c in X.columns if c not in fitted)
             raise InputError(

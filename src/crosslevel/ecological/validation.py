@@ -147,8 +147,12 @@ def _extended(fitted: PlaceEstimator, table: pa.Table) -> Terms:
     groups: dict[str, IntArray] = {}
     for column, (name, group) in zip(as_groups(fitted.group), terms.groupings, strict=True):
         frames.check_columns(table, [column], "group")
-        values = table[column].to_pylist()
+        values = replace(known, table=table).column(column, "group")
         numbers = dict(zip(known.column(column, "group"), group.tolist(), strict=True))
+        if not {isinstance(v, str) for v in values} & {isinstance(v, str) for v in numbers}:
+            raise InputError(
+                f"group={column!r} is {values[0]!r} in the new places and {next(iter(numbers))!r} in those of fit; make it one type."
+            )
         for value in values:
             numbers.setdefault(value, len(set(numbers.values())))
         groups[name] = np.concatenate([group, [numbers[v] for v in values]]).astype(np.intp)

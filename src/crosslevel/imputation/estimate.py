@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
-from crosslevel.data.cells import Cells, gather
+from crosslevel.data.cells import Cells, gather, warn_outside
 from crosslevel.data.columns import Category
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.inputs import People, Schema, read_people
@@ -60,7 +60,9 @@ class Imputer(TransformerMixin, BaseEstimator):
         """Read people, who must look like those of the fit, and count those who are alike."""
         check_is_fitted(self, "schema_")
         people = read_people(X, partition, self.schema_, sample_weight, allow_missing=self._allow_missing)
-        self._warn_outside(people.X)
+        fitted: Cells | None = getattr(self, "_cells", None)  # where the distinct rows of the fit are kept
+        if fitted is not None:
+            warn_outside(people.X, fitted.X, self.schema_.names)
         return people, gather(people.X, people.group, people.weight)
 
     def _check_match(self, match_means: bool, sample_weight: Any) -> None:

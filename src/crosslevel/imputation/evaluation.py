@@ -156,7 +156,7 @@ def evaluate(
         "full information": logistic(world.cells, world.design, y, world.weight)[world.cells.row],
     }
     if aggregates_from == "sample":
-        rows |= _given(methods, X, partition, len(y))
+        rows |= _given(methods, X, partition, sample_weight, len(y))
     else:
         rows |= _fitted(methods, X, partition, parts, None if sample_weight is None else world.weight, progress)
     said = (SHARED,) if aggregates_from == "sample" and aggregates is None else ()
@@ -269,7 +269,7 @@ def evaluate_downstream(
     for name, values in columns.items():
         if values is None:
             continue
-        extra = _columns(values, name, len(y))
+        extra = _columns(align_rows(values, row_keys(X), f"imputed[{name!r}]"), name, len(y))
         what = name if name in ("true values", "naive group means") else f"imputed: {name}"
         alone = f"{what} alone" if what == name else f"imputed alone: {name}"
         rows[alone] = _regression(extra, y, world.weight)
@@ -346,10 +346,12 @@ def _refuse_taken(methods: Mapping[str, Any]) -> None:
             raise InputError(f"methods: {name!r} is the name of a row that is always shown; choose another.")
 
 
-def _given(methods: Mapping[str, Any], X: Any, partition: Any, n: int) -> dict[str, FloatArray]:
-    out = {}
+def _given(methods: Mapping[str, Any], X: Any, partition: Any, weight: Any, n: int) -> dict[str, FloatArray]:
+    out, weighed = {}, {} if weight is None else {"sample_weight": weight}
     for name, method in methods.items():
-        values = method.transform(X, partition) if hasattr(method, "transform") else method
+        fitted = hasattr(method, "transform") and not hasattr(method, "iloc")  # a Series has a transform of its own
+        values = method.transform(X, partition, **weighed) if fitted else method
+        values = align_rows(values, row_keys(X), f"methods[{name!r}]")
         p = checks.as_numbers(np.asarray(checks.unmasked(values)), f"methods[{name!r}]")
         p = p[:, 0] if p.ndim == 2 and p.shape[1] == 1 else p
         if p.shape != (n,):

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, clone
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
@@ -20,7 +21,7 @@ from crosslevel.krls.model import STEPS, fit
 from crosslevel.krls.paths import BACKENDS, METHODS, Cost, cost_of_rows
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std
-from crosslevel.krls.reading import read_fit, read_predict, spread_rows
+from crosslevel.krls.reading import read_fit, read_outcome, read_predict, rows_to_score, spread_rows
 from crosslevel.typing import FloatArray, Progress, RandomState
 
 
@@ -212,11 +213,11 @@ class KRLS(RegressorMixin, BandReports):
             return self._keep(model, given, survey=survey, as_r=self.inference in AS_R)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Give R² of the predictions; y and weights are matched with the rows of X as in ``fit``."""
-        keys = checks.row_keys(X)
-        labels, weight = checks.align_rows(y, keys, "y"), checks.align_rows(sample_weight, keys, "sample_weight")
-        weight = None if weight is None else checks.check_weights(weight, "sample_weight", len(labels))
-        return float(super().score(X, labels, weight))
+        """Give R² of the predictions; y and weights are matched with the rows of X, and rows left out, as in ``fit``."""
+        found = self.predict(X)
+        target = read_outcome(checks.align_rows(y, checks.row_keys(X), "y"), len(found))
+        used, weight = rows_to_score(self, X, sample_weight, np.isnan(target) | np.isnan(found))
+        return float(r2_score(target[used], found[used], sample_weight=weight))
 
     @checked
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:

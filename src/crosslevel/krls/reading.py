@@ -18,7 +18,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks, frames
-from crosslevel.data.cells import learn_table, read_codes
+from crosslevel.data.cells import learn_table, read_codes, warn_outside
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
@@ -200,10 +200,8 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
         align_rows(values, keys, name)
         for name, values in (("y", y), ("sample_weight", sample_weight), ("cluster", cluster))
     )
-    if y is None:
-        raise InputError("KRLS requires y to be passed, but the target y is None.")
     table = _as_table(estimator, X, reset=True)
-    target = _outcome(y, table.num_rows)
+    target = read_outcome(y, table.num_rows)
     gaps = missing_rows(table) | np.isnan(target)
     used = np.ones(len(target), dtype=bool)
     if gaps.any():
@@ -258,7 +256,19 @@ def read_predict(estimator: Any, X: Any, encoding: Encoding, missing: str) -> tu
     if missing == "error" and not whole.all():
         raise _missing_error(table, np.zeros(len(matrix)), ~whole)
     _check_finite(matrix[whole], encoding, np.flatnonzero(whole))
+    warn_outside(matrix, estimator._model.cells.X, encoding.names)
     return matrix[whole], whole
+
+
+def rows_to_score(estimator: Any, X: Any, sample_weight: Any, gaps: BoolArray) -> tuple[BoolArray, FloatArray | None]:
+    """Tell which rows are scored, and give their weights: ``missing="drop"`` leaves rows with gaps out, in X or y."""
+    if gaps.all() or (gaps.any() and estimator.missing == "error"):
+        raise InputError(
+            f"{int(gaps.sum()):,} of {len(gaps):,} row(s) have a missing value (NaN) in y or X, the first is row {int(np.argmax(gaps)):,}; "
+            "fill them in or drop these rows."
+        )
+    weight = align_rows(sample_weight, row_keys(X), "sample_weight")
+    return ~gaps, None if weight is None else checks.check_weights(weight, "sample_weight", len(gaps))[~gaps]
 
 
 def _as_table(estimator: Any, X: Any, *, reset: bool) -> pa.Table:
@@ -275,7 +285,13 @@ def _as_table(estimator: Any, X: Any, *, reset: bool) -> pa.Table:
         else:
             validate_data(estimator, X, skip_check_array=True)
         return table
-    array = validate_data(estimator, checks.unmasked(X), dtype=np.float64, ensure_all_finite=False, reset=reset)
+    try:
+        array = validate_data(estimator, checks.unmasked(X), dtype=np.float64, ensure_all_finite=False, reset=reset)
+    except ValueError as error:
+        if "could not convert" in str(error):
+            checks.as_numbers(X, "X")  # says which cell is no number
+        raise
+    checks.as_numbers(X, "X")  # refuses dates
     names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(array.shape[1])])
     return pa.table({str(n): array[:, j] for j, n in enumerate(names)})
 
@@ -296,7 +312,10 @@ def _check_columns(estimator: Any, table: pa.Table, names: Sequence[str]) -> Non
         )
 
 
-def _outcome(y: Any, n: int) -> FloatArray:
+def read_outcome(y: Any, n: int) -> FloatArray:
+    """Read a number for every row, (n,); NaN where it is missing."""
+    if y is None:
+        raise InputError("KRLS requires y to be passed, but the target y is None.")
     values = y.to_numpy() if isinstance(y, pa.ChunkedArray) else checks.unmasked(y)
     target = checks.as_numbers(column_or_1d(values, warn=True), "y", 1)
     if len(target) != n:

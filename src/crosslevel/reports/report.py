@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -357,12 +357,12 @@ def _named(results: Any) -> dict[str, Any]:
     if isinstance(results, Mapping):
         if not results:
             raise InputError("results is empty; pass at least one Estimates.")
-        return {str(heading): result for heading, result in results.items()}
+        return _once((str(heading), result) for heading, result in results.items())
     if isinstance(results, PolarizationStudy):
-        named = {"All contests": [results.summary, results.tally]}
-        return named | {n: [c.comparison, c.choice[c.lead]] for n, c in results.contests.items()}
+        contests = [(n, [c.comparison, c.choice[c.lead]]) for n, c in results.contests.items()]
+        return _once([("All contests", [results.summary, results.tally]), *contests])
     if isinstance(results, list | tuple) and results and all(_is_pair(r) for r in results):
-        return _named(dict(results))
+        return _once(results)
     if isinstance(results, Estimates):
         return {results.title or results.method: results}
     if isinstance(results, str | bytes | list | tuple) or results is None:
@@ -370,6 +370,16 @@ def _named(results: Any) -> dict[str, Any]:
             f"results is a {type(results).__name__}; pass Estimates or a fitted model, or a mapping of heading to these."
         )
     return {type(results).__name__: results}
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Give results by their headings; refuse a heading that would take the place of another."""
+    found: dict[str, Any] = {}
+    for heading, result in pairs:
+        if heading in found:
+            raise InputError(f"results has the heading {heading!r} twice; give each result a heading of its own.")
+        found[heading] = result
+    return found
 
 
 def _study_of(results: Any) -> tuple[PolarizationStudy | None, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from crosslevel.data.checks import align_rows, names_of
 from crosslevel.data.frames import KINDS, FrameKind, from_arrow, to_arrow
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
@@ -341,11 +342,16 @@ class Estimates:
         return scorecard(self["estimate"], self["conf_low"], self["conf_high"], self["truth"], self.level)
 
     def with_columns(self, **columns: Any) -> Estimates:
-        """Give the same estimates with further columns, or with some replaced; the keys stay as they are."""
+        """Give the same estimates with further columns, or with some replaced; the keys stay as they are.
+
+        A Series whose index are the keys is matched by them.
+        """
         for name in columns:
             if name in self.keys:
                 raise InputError(f"{name!r} is a key of these estimates and cannot be replaced; use another name.")
-        merged = {n: self.table[n] for n in self.table.column_names} | columns
+        rows = list(zip(*(self.table[k].to_pylist() for k in self.keys), strict=True))
+        given = {n: _in_order(v, [r[0] if len(r) == 1 else r for r in rows], n) for n, v in columns.items()}
+        merged = {n: self.table[n] for n in self.table.column_names} | given
         table = tabulate(merged, self.keys)
         check_interval(table, self.keys, self.level, self.interval)
         return replace(self, table=table)
@@ -375,11 +381,11 @@ class Estimates:
         keep = np.ones(len(self), dtype=bool)
         for name, wanted in values.items():
             have = self[name]
-            choices = wanted if isinstance(wanted, list | tuple | set | np.ndarray) else [wanted]
+            choices = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
             for choice in choices:
                 if not (have == choice).any():
                     raise unknown_name(name, choice, list(dict.fromkeys(have.tolist())), "value")
-            keep &= np.isin(have.astype(object), np.array(list(choices), dtype=object))
+            keep &= np.isin(have.astype(object), np.array(choices, dtype=object))
         rows = np.flatnonzero(keep)
         units = self.units
         if units is not None:
@@ -416,6 +422,15 @@ class Estimates:
         )
         if not isinstance(self.provenance, Provenance) or not again.equals(self):
             raise InputError("these estimates are damaged: their parts do not fit together.")
+
+
+def _in_order(values: Any, keys: list[Any], argument: str) -> Any:
+    """Put a Series whose index are the keys of rows, or their numbers, in their order."""
+    names = names_of(values) or []
+    if set(names) == set(range(len(keys))) and values.index.name is None:  # a frame of the estimates that was sorted
+        return align_rows(values, range(len(keys)), argument)
+    told = any(isinstance(n, str) for n in names) or not set(keys).isdisjoint(names)
+    return align_rows(values, keys, argument) if told else values
 
 
 def _same_draws(left: npt.NDArray[np.float64] | None, right: npt.NDArray[np.float64] | None) -> bool:

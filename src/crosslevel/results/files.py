@@ -13,6 +13,7 @@ import json
 import os
 import re
 import struct
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -22,7 +23,7 @@ import numpy as np
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.signatures import checked
-from crosslevel.errors import FileError, InputError
+from crosslevel.errors import CrosslevelWarning, FileError, InputError
 from crosslevel.results.provenance import installed_version
 from crosslevel.results.state import Reader, Writer, is_saveable
 from crosslevel.typing import AnyArray
@@ -51,7 +52,7 @@ _ZIP_ERRORS = (
 
 
 @checked
-def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool = True) -> None:
+def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool | None = None) -> None:
     """Write a fitted model or a result into one file that :func:`load` reads.
 
     Parameters
@@ -60,10 +61,11 @@ def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool = True) 
         A fitted estimator of crosslevel, :class:`~crosslevel.Estimates` or :class:`~crosslevel.Embeddings`.
     path : path
         The file; ``.crosslevel`` is the usual suffix. It appears whole or not at all.
-    allow_rows : bool, default True
+    allow_rows : bool, optional
         Whether the file may hold rows of single people where a method cannot do without them: the distinct rows of :class:`KRLS
         <crosslevel.KRLS>` and :class:`~crosslevel.CrossLevelImputer`, landmarks that are people. False refuses such a model and says what
-        it holds. The file's manifest has their number as ``rows_of_people``. People of an ecological inference are never saved.
+        it holds; when not given, a warning says it. The file's manifest has their number as ``rows_of_people``. People of an ecological
+        inference are never saved.
 
     Examples
     --------
@@ -88,12 +90,16 @@ def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool = True) 
         check_is_fitted(obj)
     writer = Writer()
     form = writer.form(obj, type(obj).__name__)
-    for name, rows in writer.rows_of_people.items():
-        if not allow_rows:
-            raise InputError(
-                f"allow_rows=False, and {name} holds {rows:,} rows of people, without which {type(obj).__name__} does not answer; save its "
-                "estimates instead, or pass allow_rows=True."
-            )
+    if writer.rows_of_people and not allow_rows:
+        name, rows = next(iter(writer.rows_of_people.items()))
+        said = f"{name} holds {rows:,} rows of people, without which {type(obj).__name__} does not answer"
+        if allow_rows is False:
+            raise InputError(f"allow_rows=False, and {said}; save its estimates instead, or pass allow_rows=True.")
+        warnings.warn(
+            f"{said}: whoever has the file has them. Pass allow_rows=True if that is meant, False to refuse.",
+            CrosslevelWarning,
+            stacklevel=3,
+        )
     members = {f"arrays/{name}.npy": _to_npy(array) for name, array in writer.arrays.items()}
     manifest = {
         "format": FORMAT,

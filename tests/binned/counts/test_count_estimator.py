@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
@@ -418,3 +419,22 @@ def test_a_share_that_no_smooth_curve_has_is_named():
     assert any("no curve as smooth" in text and "row 0: 0.01 observed" in text for text in found.warnings_)
     plain = BinnedCountGP("binomial", "eq").fit(Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], trials=[20, 20, 20])
     assert not any("no curve as smooth" in text for text in plain.warnings_)
+
+
+@pytest.mark.parametrize("y", [[0.3, 0.4, 0.3], [28.2, 37.8, 34.0]])
+def test_shares_given_for_counts_are_told(y):
+    bins = Intervals.from_edges([0, 20, 40, 60])
+    with pytest.warns(CrosslevelWarning, match="y has fractions"):
+        BinnedCountGP(random_state=0).fit(bins, y)
+    with pytest.warns(CrosslevelWarning, match="y has fractions"):
+        BinnedCountGP("binomial", random_state=0).fit(bins, y, trials=[100, 100, 100])
+    BinnedCountGP(random_state=0).fit(bins, [0.5, 37.8, 34.0])  # weighted counts
+
+
+def test_areas_may_be_missing_or_asked_for_in_a_series():
+    bins, y = Intervals([0, 0, 20, 20], [20, 20, 40, 40]), [90, 20, 30, 40]
+    with pytest.raises(InputError, match="pool is missing in row 3"):
+        BinnedCountGP().fit(bins, y, pool=pd.Series(["a", "b", "a", None], dtype="string"))
+    fit = BinnedCountGP(random_state=0).fit(bins, y, pool=["a", "b", "a", "b"])
+    asked = fit.predict(Intervals([0], [20]), pool=pd.Series(["b"]))
+    np.testing.assert_allclose(asked, fit.predict(Intervals([0], [20]), pool=["b"]))

@@ -30,6 +30,10 @@ def answered(name="did not vote"):
         "nonvoters",
         "Non-Voters",
         "not_voting",
+        "DidNotVote",
+        "didnotvote",
+        "NOVOTE",
+        "Didn\u2019t vote",
     ],
 )
 def test_abstention_is_nobodys_choice_unless_asked_for(name):

@@ -471,9 +471,23 @@ def test_parts_that_never_vary_may_add_up_to_another():
 
 
 def test_a_contest_under_two_names_is_refused(precincts):
-    twice = {"first": CONTESTS["first"], "again": CONTESTS["first"]}
-    with pytest.raises(InputError, match="'first' and 'again' name the same columns"):
-        rpv(precincts, GROUPS, twice, "name", methods=["neighborhood"])
+    columns = list(CONTESTS["first"].values()) if isinstance(CONTESTS["first"], dict) else list(CONTESTS["first"])
+    renamed = {f"candidate {i}": column for i, column in enumerate(columns)}
+    for again in (CONTESTS["first"], columns[::-1], renamed):
+        twice = {"first": CONTESTS["first"], "again": again}
+        with pytest.raises(InputError, match="'first' and 'again' name the same columns"):
+            rpv(precincts, GROUPS, twice, "name", methods=["neighborhood"])
+
+
+def test_a_mask_is_no_list_of_units(precincts):
+    numbered = {**precincts, "name": list(range(len(precincts["name"])))}
+    study = rpv(numbered, GROUPS, {"first": CONTESTS["first"]}, "name", methods=["goodman"])
+    inside = np.arange(len(numbered["name"])) > 5
+    for mask in (inside, inside.tolist()):
+        with pytest.raises(InputError, match=r"districts\['new'\].*True"):
+            performance(study, {"new": mask}, "Black")
+    found = performance(study, {"new": np.flatnonzero(inside)}, "Black")
+    assert found["units"].tolist() == [inside.sum()]
 
 
 def test_king_iterated_without_any_answer_is_an_error():

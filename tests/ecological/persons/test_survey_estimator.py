@@ -281,6 +281,20 @@ def test_several_outcomes_and_turnout(world, asked):
         model.fit(world.people, places, **{**given, "survey": wrong}, outcomes=["dem", "rep", "other"])
 
 
+def test_outcomes_spelled_otherwise_are_not_taken_for_others(world, asked):
+    """Where outcomes leave a rest, what is none of them is the rest."""
+    places = world.places.to_pandas()
+    places["rep"] = ((places.votes - places.dem) * 0.7).round()
+    names = np.where(asked["voted_dem"].to_numpy() == 1, "dem", np.where(np.arange(1500) % 3 == 0, "green", "rep"))
+    given = {"successes": None, "outcomes": ["dem", "rep"], "survey_outcome": "choice"}
+    for change, value in (({"rep": "Rep "}, "'Rep '"), ({"dem": "1", "rep": "2", "green": "3"}, "'1'")):
+        survey = asked.append_column("choice", [[change.get(name, name) for name in names.tolist()]])
+        with pytest.raises(InputError, match=f"survey_outcome='choice'.*{value}"):
+            fitted(replace(world, places=places), survey=survey, **given)
+    found = fitted(replace(world, places=places), survey=asked.append_column("choice", [names]), **given)
+    assert found.survey_.surveys["respondents"].to_pylist() == [1500, 1500]
+
+
 def test_what_a_survey_moved_is_told(model, asked):
     moved = model.survey_.moved.to_pandas()
     assert set(moved.column) == set(COLUMNS)
@@ -390,6 +404,33 @@ def test_respondents_as_they_answered_stand_beside_the_neighborhood(world, asked
     cl.save(model, tmp_path / "model.crosslevel")
     again = cl.load(tmp_path / "model.crosslevel").estimate(by="race", rollup="all", n_draws=60, people=world.people)
     assert "survey_direct" not in again.table.column_names
+
+
+@pytest.mark.parametrize("text", ["survey", "people"])
+def test_codes_that_are_text_in_one_and_numbers_in_the_other_are_matched_or_said(world, asked, model, text):
+    def coded(table, kind, band):
+        table = table.set_column(table.column_names.index("sex"), "sex", table["sex"].cast(kind))
+        return table.append_column("band", pa.array([band] * table.num_rows))
+
+    kinds = {"survey": (pa.int8(), pa.string()), "people": (pa.string(), pa.float64())}[text]
+    people, survey = coded(world.people, kinds[0], "01"), coded(asked, kinds[1], 1)
+    found = fitted(replace(world, people=people), survey=survey, **ASKED)
+    query = "sex == '2'" if text == "people" else "sex == 2"
+    np.testing.assert_array_equal(rates(found, by="sex")["survey_direct"], rates(model, by="sex")["survey_direct"])
+    women = rates(found, by="race", where=query)
+    np.testing.assert_array_equal(women["survey_n"], rates(model, by="race", where="sex == 2")["survey_n"])
+    for asked_for in ({"by": "band"}, {"by": None, "subgroups": {"first": "band == '01'"}}):
+        other = rates(found, **asked_for)
+        assert "survey_direct" not in other.table.column_names
+        assert any("survey_direct" in text and "'band'" in text for text in other.warnings)
+
+
+def test_respondents_of_levels_that_the_answer_lacks_are_said(world, asked):
+    people = world.people.append_column("band", [np.resize(["a", "b"], world.people.num_rows)])
+    survey = asked.append_column("band", pa.array(["a", "B"] * 750))
+    found = rates(fitted(replace(world, people=people), survey=survey, **ASKED), by="band")
+    assert np.isfinite(found["survey_direct"]).tolist() == [True, False]
+    assert any("survey_direct" in text and "'B'" in text for text in found.warnings)
 
 
 def test_weights_and_outcomes_count_as_they_are(world, asked):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslevel.ecological import rpv, rxc, unit_tables
+from crosslevel.ecological import king, rpv, rxc, unit_tables
 from crosslevel.ecological.tables.contextual.adjustments import PENALTIES, SHRUNK, ridge_fit
 from crosslevel.ecological.tables.covariates import covariate_blocks
 from crosslevel.errors import InputError
@@ -158,3 +158,13 @@ def test_a_constant_is_no_covariate_and_the_unit_of_one_does_not_matter():
         covariate_blocks({"a": np.full(30, 0.1)}, 30)
     for scale in (1e-200, 1e250):
         np.testing.assert_allclose(covariate_blocks({"a": scale * x}, 30)["a"], covariate_blocks({"a": x}, 30)["a"])
+
+
+def test_a_categorical_of_numbers_is_categories():
+    codes = [3, 1, 2, 1, 3, 1]
+    (found,) = covariate_blocks(pd.DataFrame({"region": pd.Categorical(codes)}), 6).values()
+    (wanted,) = covariate_blocks({"region": [str(code) for code in codes]}, 6).values()
+    np.testing.assert_array_equal(found, wanted)
+    groups, votes, _, _ = world(n=20)
+    with pytest.raises(InputError, match=r"zb\['region'\].*categories"):
+        king(groups, votes, zb=pd.DataFrame({"region": pd.Categorical(np.arange(20) % 3)}))

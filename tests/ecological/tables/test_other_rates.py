@@ -146,6 +146,7 @@ def test_homogeneous_units_speak_for_their_group():
         (lambda x, t: ecological.compare(x, t, methods=[]), "methods=\\[\\] is not a list of names"),
         (lambda x, t: ecological.compare(x, t, methods=["goodmann"]), "Did you mean 'goodman'"),
         (lambda x, t: ecological.compare(x, t, methods={"rxc": {"pool": [1]}}), "pool= has no place"),
+        (lambda x, t: ecological.compare(x, t, methods={"goodman": {"level": 0.5}, "rxc": {}}), "level.*0.5.*0.95"),
     ],
 )
 def test_bad_options_get_a_sentence(call, message):

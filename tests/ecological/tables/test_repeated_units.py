@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from crosslevel import ecological
@@ -77,15 +78,15 @@ def test_units_that_are_nearly_a_total_are_units():
 def test_rows_of_county_totals_are_no_units():
     county = np.repeat(["north", "south", "west"], 10)
     frame = pd.concat([GROUPS, VOTES], axis=1).assign(county=county, precinct=UNITS)
-    sums = frame.groupby("county", as_index=False)[["Black", "white", "A", "B"]].sum().assign(precinct="all")
+    sums = frame.groupby("county", as_index=False)[["Black", "white", "A", "B"]].sum().assign(precinct="p30")
     both = pd.concat([frame, sums], ignore_index=True)
     names = {"groups": ["Black", "white"], "outcomes": ["A", "B"], "unit": ["county", "precinct"]}
-    with pytest.raises(InputError, match=r"unit=.*3 unit\(s\) count .* 'north' count together \('north/all'"):
+    with pytest.raises(InputError, match=r"unit=.*3 unit\(s\) count .* 'north' count together \('north/p30'"):
         ecological.table_from_frame(both, **names)
     assert len(ecological.table_from_frame(frame, **names).units) == 30
     with pytest.raises(InputError, match=r"pool: 3 unit\(s\) count .* \(30, 31, 32\)"):
         ecological.rxc(both[["Black", "white"]], both[["A", "B"]], pool=both["county"])
-    with pytest.raises(InputError, match=r"contests\['Mayor'\]: unit=.*'north/all'"):
+    with pytest.raises(InputError, match=r"contests\['Mayor'\]: unit=.*'north/p30'"):
         ecological.rpv(both, ["Black", "white"], {"Mayor": ["A", "B"]}, ["county", "precinct"], methods=["goodman"])
 
 
@@ -157,3 +158,67 @@ def test_units_do_not_contradict_the_index():
         assert ecological.unit_tables(GROUPS[kept], VOTES[kept], units=units).units == tuple(units)
     with pytest.raises(InputError, match="has the same names in another order"):
         ecological.unit_tables(GROUPS[kept], VOTES[kept], units=left[::-1])
+
+
+@pytest.mark.parametrize("again", ["p4 ", " p4", "P4"])
+def test_equal_rows_under_names_of_other_blanks_or_case_are_one_unit(again):
+    groups, votes = (pd.concat([f, f.iloc[[4]]], ignore_index=True) for f in (GROUPS, VOTES))
+    with pytest.raises(InputError, match=r"units names 1 unit\(s\) more than once \('p4'\)"):
+        ecological.unit_tables(groups, votes, [*UNITS, again])
+    found = ecological.unit_tables(groups, votes, [*UNITS, again], duplicates="drop_identical")
+    assert found.units == tuple(UNITS)
+    np.testing.assert_array_equal(found.X, GROUPS)
+
+
+def test_rows_under_names_of_other_blanks_or_case_stay_apart_where_they_differ():
+    assert ecological.unit_tables(GROUPS, VOTES, [*UNITS[:-1], "P4 "]).units[-1] == "P4 "
+    few = ecological.unit_tables([[3, 7], [3, 7], [5, 1]], [[4, 6], [4, 6], [3, 3]], ["a", "A", "b"])
+    assert len(few.units) == 3
+
+
+@pytest.mark.parametrize("name", ["TOT A", "Subtotal North", "north_all", "Countywide"])
+def test_subtotals_among_units_of_one_column_are_no_units(name):
+    for rows, at in ((slice(0, 10), 10), (slice(20, 30), 20), (slice(5, 10), 30), (slice(7, 8), 8)):
+        groups, votes = (
+            pd.concat([f.iloc[:at], f.iloc[rows].sum().to_frame().T, f.iloc[at:]], ignore_index=True)
+            for f in (GROUPS, VOTES)
+        )
+        with pytest.raises(InputError, match=f"units: '{name}'"):
+            ecological.unit_tables(groups, votes, [*UNITS[:at], name, *UNITS[at:]])
+        assert len(ecological.unit_tables(groups, votes, [*UNITS[:at], "p1b", *UNITS[at:]]).units) == 31
+    assert len(ecological.unit_tables(GROUPS, VOTES, ["All Saints", *UNITS[1:]]).units) == 30
+    few = [[1, 2], [2, 1], [3, 5], [3, 3]], [[2, 1], [1, 2], [4, 4], [3, 3]]
+    assert len(ecological.unit_tables(*few, ["a", "b", "c", "All Saints"]).units) == 4
+    with pytest.raises(InputError, match="units: 'total a'"):
+        ecological.unit_tables(*([rows[i] for i in (0, 1, 3, 2)] for rows in few), ["a", "b", "total a", "c"])
+
+
+def test_a_group_that_is_the_sum_of_some_others_is_refused():
+    three = GROUPS.assign(Hispanic=np.arange(30) * 7 % 50)
+    nested = three.assign(minority=three["Black"] + three["Hispanic"])
+    for groups in (nested, nested[::-1], nested[["minority", "white", "Hispanic", "Black"]]):
+        with pytest.raises(InputError, match="groups: 'minority' is the sum of '(Black|Hispanic)'.*'(Black|Hispanic)'"):
+            ecological.unit_tables(groups, VOTES.loc[groups.index], balance="none-of-the-above")
+    votes = VOTES.assign(none=nested.sum(axis=1) - VOTES.sum(axis=1))  # made from the sum, and so adds up to it
+    with pytest.raises(InputError, match="'minority'"):
+        ecological.rxc(nested, votes)
+    nested.loc[4, "minority"] += 1
+    assert len(ecological.unit_tables(nested, votes, balance="none-of-the-above").groups) == 4
+    # equal shares add up to others by chance
+    flat = pd.DataFrame({"a": [10.0, 20, 15], "b": [20.0, 10, 15], "c": [300.0] * 3, "d": [30.0] * 3})
+    assert len(ecological.unit_tables(flat, flat.rename(columns=str.upper)).groups) == 4
+
+
+def test_a_mapping_of_unit_to_district_is_matched_by_its_keys():
+    pool = dict(zip(UNITS, np.repeat(["x", "y"], 15).tolist(), strict=True))
+    wanted = ecological.rxc(NAMED_GROUPS, NAMED_VOTES, pool=list(pool.values()))
+    found = ecological.rxc(NAMED_GROUPS, NAMED_VOTES, pool=dict(reversed(pool.items())))
+    np.testing.assert_array_equal(found["estimate"], wanted["estimate"])
+    with pytest.raises(InputError, match="pool.*'p4'"):
+        ecological.rxc(NAMED_GROUPS, NAMED_VOTES, pool={u: d for u, d in pool.items() if u != "p4"})
+
+
+def test_names_in_an_arrow_array_are_text():
+    assert ecological.unit_tables(GROUPS, VOTES, pa.array(UNITS)).units == tuple(UNITS)
+    with pytest.raises(InputError, match="units.*missing.*row 3"):
+        ecological.unit_tables(GROUPS, VOTES, pa.array([None if u == "p3" else u for u in UNITS]))

@@ -132,9 +132,9 @@ class BinnedCountGP(RegionEstimator):
         seed = read_seed(self.random_state)
         found = as_regions(regions, "regions")
         kernels = _read_kernels(self.kernel, found.dimension)
-        pooled = pool if isinstance(pool, Mapping) else {"area": pool}
+        pooled = {f"pool[{k!r}]": v for k, v in pool.items()} if isinstance(pool, Mapping) else {"pool": pool}
         y, trials, exposure, *areas = align_to_regions(found, y, trials=trials, exposure=exposure, **pooled)
-        pool = None if pool is None else dict(zip(pooled, areas, strict=True))
+        pool = dict(zip(pool, areas, strict=True)) if isinstance(pool, Mapping) else areas[0]
         extras = {
             "trials": trials,
             "exposure": exposure,
@@ -157,7 +157,7 @@ class BinnedCountGP(RegionEstimator):
         }
         self.solver_, self.warnings_ = model.describe(), model.warnings
         for text in self.warnings_:
-            if text.startswith(("privacy", "exposure")):
+            if text.startswith(("privacy", "exposure", "y has")):
                 warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 

@@ -162,7 +162,7 @@ def fit_count_model(
         rows, table, areas = _pivot(regions, counts, ids)
         bins, codes = cut_regions(regions[rows], cell, tail)
         fit = pool_counts(bins, table, kernels, step, areas)
-        said = _pooled_warnings(regions[rows], table, areas)
+        said = (*_share_warnings(counts), *_pooled_warnings(regions[rows], table, areas))
     elif exposure is not None:
         bins, below, people, codes = read_exposure(regions, counts, exposure, cell, tail)
         rates = fit_rates(bins, counts, people, below, kernels, step)
@@ -235,7 +235,9 @@ def _pool(pool: Any, n: int) -> tuple[str, list[Any]]:
         ((name, pool),) = pool.items()
     ids = _areas_of_rows(pool)
     check_length(ids, "pool", n, "regions")
-    missing = [i for i, v in enumerate(ids) if v is None or v != v]
+    missing = [
+        i for i, v in enumerate(ids) if v is None or (v == v) is not True
+    ]  # pandas.NA equals nothing, and says so by itself
     if missing:
         raise InputError(f"pool is missing in row {missing[0]}; name the area of every row.")
     if len(set(ids)) < 2:
@@ -294,7 +296,18 @@ def _warnings(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[s
     gaps = [text for text in describe_layout(regions) if " gap(s) " in text]
     if gaps:  # said of intervals, with the repair, rather than of cells
         said = (*(text for text in said if "lie in no observed bin" not in text), *gaps)
-    return (*said, *privacy_warnings(regions, y))
+    return (*said, *_share_warnings(y), *privacy_warnings(regions, y))
+
+
+def _share_warnings(y: FloatArray) -> tuple[str, ...]:
+    """Warn of counts that look like shares or percentages of a whole."""
+    broken = y != np.round(y)
+    if not broken.any() or not (y.max() <= 1.0 or abs(y.sum() - 100.0) < 0.1):
+        return ()
+    return (
+        f"y has fractions ({y[broken][0]:g} in row {int(np.argmax(broken))}) and {'none above 1' if y.max() <= 1.0 else 'adds up to 100'}, "
+        "as shares do. They are taken as counts of so few people; if they are shares, multiply them by the people of whom they are.",
+    )
 
 
 def _pooled_warnings(distinct: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:

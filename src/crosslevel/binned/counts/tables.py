@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def choose_areas(model: CountModel, pool: Any) -> list[int | None]:
         return [None]
     if pool is None:
         return list(range(len(model.areas)))
-    wanted = list(pool) if isinstance(pool, list | tuple | np.ndarray) else [pool]
+    wanted = list(pool) if isinstance(pool, Iterable) and not isinstance(pool, str) else [pool]
     for one in wanted:
         if one not in model.areas:
             raise unknown_name("pool", one, model.areas, "area")

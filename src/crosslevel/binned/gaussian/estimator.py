@@ -20,7 +20,7 @@ from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import QUANTITIES, as_regions, describe_layout
 from crosslevel.binned.regions.sums import default_scale
-from crosslevel.data.checks import check_flags, check_level, check_whole, read_seed, refuse_idle
+from crosslevel.data.checks import check_flags, check_level, check_whole, read_seed, refuse_idle, row_keys
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -169,7 +169,7 @@ class BinnedGP(RegionEstimator):
                 "noise= a positive variance, or leave sizes out."
             )
         found = as_regions(regions, "regions")
-        y, sizes, std_error = align_to_regions(found, y, sizes=sizes, std_error=std_error)
+        y, sizes, std_error = align_to_regions(found, y, sizes=sizes, std_error=std_error, points=row_keys(regions))
         problem = make_problem(found, y, quantity, sizes, std_error, read_number(self.mean, "mean"))
         if noise is None and problem.known_noise.any():
             noise = 0.0

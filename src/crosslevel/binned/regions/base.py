@@ -44,12 +44,12 @@ from crosslevel.data.checks import align_groups, names_of, row_keys, take_rows
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array, IntArray
 
-_NUMBER = r"(-?\d+(?:\.\d+)?)"
-_START = re.compile(rf"[(\[]?\s*{_NUMBER}\s*(?:[-–,+]|to\b|and\b)")
+_LIMIT = r"(-?(?:inf|\d+(?:\.\d+)?))"
+_START = re.compile(rf"[(\[]?\s*{_LIMIT}\s*(?:[-–,+]|to\b|and\b)")
 """Where the text of an interval says that it starts: 20-39, [20, 40), 20 to 39, 80+."""
-_BRACKETS = re.compile(rf"[(\[]\s*{_NUMBER}\s*,\s*(-?inf|{_NUMBER[1:-1]})\s*[)\]]")
+_BRACKETS = re.compile(rf"[(\[]\s*{_LIMIT}\s*,\s*{_LIMIT}\s*[)\]]")
 """An interval as pandas writes it."""
-NEAR = 0.25
+NEAR = 0.2
 """Share of its width by which a named interval may miss its region: limits are rounded, and (4, 9] are the ages [5, 10)."""
 
 
@@ -246,8 +246,12 @@ def distinct_labels(labels: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any
     return {**numbered, **labels}, [r[0] if len(r) == 1 else r for r in rows]
 
 
-def align_to_regions(regions: Regions, y: Any, *, argument: str = "y", **others: Any) -> tuple[Any, ...]:
+def align_to_regions(
+    regions: Regions, y: Any, *, argument: str = "y", points: list[Any] | None = None, **others: Any
+) -> tuple[Any, ...]:
     """Put what is told of regions in their order: by the names of polygons or age groups, or, without names, by the index of y.
+
+    ``points`` is the index of a frame or Series of points, by which all is matched.
 
     Examples
     --------
@@ -263,9 +267,16 @@ def align_to_regions(regions: Regions, y: Any, *, argument: str = "y", **others:
     [3, 4]
     """
     given = {argument: y, **others}
-    rows = {name: _by_limits(regions, v, name) for name, v in given.items()} if regions.dimension == 1 else {}
-    found = {name: v if rows.get(name) is None else np.asarray(v)[rows[name]] for name, v in given.items()}
-    keys = row_keys(y if rows.get(argument) is None else take_rows(y, rows[argument]))
+    if points is not None:
+        return tuple(align_groups(values, points, name) for name, values in given.items())
+    own = set(row_keys(y) or ())  # what has the index of y follows y
+    rows = {
+        name: None if name != argument and own and set(row_keys(v) or ()) == own else _by_limits(regions, v, name)
+        for name, v in given.items()
+    }
+    found = {name: v if rows[name] is None else np.asarray(v)[rows[name]] for name, v in given.items()}
+    order = rows[argument]
+    keys = row_keys(y if order is None else take_rows(y, order))
     names = None if getattr(regions, "names", None) is None else [name_text(name) for name in regions.names]  # type: ignore[attr-defined]
     if names is None or (regions.dimension == 1 and len(set(names)) < len(names)):  # age groups of several areas
         _check_one_order(found, keys)
@@ -292,56 +303,48 @@ def _check_one_order(found: Mapping[str, Any], keys: list[Any] | None) -> None:
 
 def _by_limits(regions: Regions, values: Any, argument: str) -> IntArray | None:
     """Find the rows, in the order of the regions, of values whose index are the intervals themselves or their limits; None if not."""
-    keys = names_of(values)
-    if keys is None or np.ndim(values) != 1 or len(keys) != len(regions):
+    keys, names = names_of(values), [name_text(name) for name in getattr(regions, "names", None) or ()]
+    if keys is None or np.ndim(values) != 1 or len(keys) != len(regions) or regions.dimension > 1:
+        return None
+    if names and len(set(names)) == len(names) and _carries(values, names):
         return None
     limits = np.hstack(regions.bounds())
-    width, near = limits[:, 1] - limits[:, 0], np.zeros(len(keys))
-    named = getattr(regions, "names", None) is not None  # then text is matched with the names
-    text = [] if named else [k.strip() for k in keys if isinstance(k, str)]
-    cut = [m for k in text if (m := _BRACKETS.fullmatch(k))]
-    starts = [m for k in text if (m := _START.match(k))]
-    bins = all(isinstance(getattr(k, "left", None), Real) for k in keys) or len(cut) == len(keys)
-    if bins:  # the right ends are tried first: pandas.cut moves the first left one, to include it
-        pairs = [m.groups() for m in cut] or [(k.left, k.right) for k in keys]
-        told, sides, near = (
-            np.array(pairs, dtype=np.float64),
-            ([0, 1], [1], [0]),
-            NEAR * np.where(width < np.inf, width, 0),
-        )
-    elif len(starts) == len(keys):
-        told, sides = np.array([float(m[1]) for m in starts])[:, None] * [1, 1], ([0],)
+    text = [k.strip() if isinstance(k, str) else "" for k in keys]
+    cut, starts = [_BRACKETS.fullmatch(t) for t in text], [_START.match(t) for t in text]
+    near, sides = np.zeros(len(keys)), [[0], [1]]
+    bins = all(cut) or all(isinstance(getattr(k, "left", None), Real) for k in keys)
+    if bins:  # the right ends before the left ones: pandas.cut moves the first left one, to include it
+        told = [m.groups() if m else (k.left, k.right) for k, m in zip(keys, cut, strict=True)]
+        near, sides = NEAR * np.where(np.isinf(regions.volumes), 0.0, regions.volumes), [[0, 1], [1], [0]]
+    elif all(starts):
+        told, sides = [(m[1], m[1]) for m in starts if m], [[0]]
     elif all(type(k) in (int, float) for k in keys):
-        told, sides = np.array(keys, dtype=np.float64)[:, None] * [1, 1], ([0], [1])
+        told = [(k, k) for k in keys]
     else:
         return None
+    numbers = np.array(told, dtype=np.float64)
+    counts = all(type(k) is int and 0 <= k <= 2 * len(keys) for k in keys) and values.index.name is None
     for side in sides:
-        ends, own = limits[:, side], told[:, side]
-        if np.isclose(own, ends, rtol=0, atol=near[:, None]).all():
+        ends, found = limits[:, side], numbers[:, side]
+        if np.isclose(found, ends, rtol=0, atol=near[:, None]).all():
             return np.arange(len(keys))
-        to, of = np.lexsort(ends.T), np.lexsort(own.T)
-        if not np.isclose(own[of], ends[to], rtol=0, atol=near[to, None]).all():
-            continue
-        if len(np.unique(ends, axis=0)) < len(ends):
-            continue
-        if _may_count_rows(keys) and values.index.name is None:
-            raise InputError(
-                f"{argument} has the index {listed(keys, 3)}, without a name, which may be the limits of the regions or numbers of rows. "
-                f"Pass {argument}.to_numpy() if its rows are in the order of the regions; if they are limits, name the index: "
-                f"{argument}.rename_axis('lower')."
-            )
-        return of[np.argsort(to)]
+        to, of = np.lexsort(ends.T), np.lexsort(found.T)
+        if np.isclose(found[of], ends[to], rtol=0, atol=near[to, None]).all():
+            if counts:  # numbers of the rows of a frame, or of half of it
+                raise InputError(
+                    f"{argument} has the index {listed(keys, 3)}, without a name, which may be the limits of the regions or numbers of "
+                    f"rows. Pass {argument}.to_numpy() if its rows are in the order of the regions; if they are limits, name the index: "
+                    f"{argument}.rename_axis('lower')."
+                )
+            if len(np.unique(ends, axis=0)) == len(ends):
+                return of[np.argsort(to)]
+            bins = True
     if bins:
         raise InputError(
-            f"{argument} is named by the intervals {listed(keys, 3)}, which are not those of the regions, or not each once (limits "
+            f"{argument} is named by the intervals {listed(keys, 3)}, which are not those of the regions, each once (limits "
             f"{listed(limits.tolist(), 3)}); make both from the same limits, or pass an array in the order of the regions."
         )
     return None
-
-
-def _may_count_rows(keys: list[Any]) -> bool:
-    """Tell whether keys may be the numbers of rows of a frame, or of half of it, rather than limits."""
-    return all(type(k) is int for k in keys) and 0 <= min(keys) and max(keys) <= 2 * len(keys)
 
 
 def name_text(name: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis, name_text
-from crosslevel.data.checks import as_numbers, check_finite, check_whole, read_list
+from crosslevel.data.checks import align_rows, as_numbers, check_finite, check_whole, names_of, read_list, row_keys
 from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import BoolArray, ComplexArray, FloatArray, Int64Array
@@ -102,7 +102,7 @@ class Boxes(_Sided):
     Parameters
     ----------
     lower, upper : (n, d)
-        Limits; every lower one must be less than its upper one.
+        Limits; every lower one must be less than its upper one. The index of a frame names the boxes.
     point_axes : sequence of int, optional
         Axes along which a box is a slice at ``lower`` = ``upper``, not an interval: a coded gender, a year.
 
@@ -118,10 +118,12 @@ class Boxes(_Sided):
     lower: Any
     upper: Any
     point_axes: Sequence[int] = ()
+    names: list[str] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         lower, upper = _check_limits(self.lower, self.upper, 2, self.point_axes)
-        self._set(lower=lower, upper=upper, point_axes=tuple(int(a) for a in self.point_axes))
+        names = [name_text(name) for name in names_of(self.lower) or ()] or None
+        self._set(lower=lower, upper=upper, point_axes=tuple(int(a) for a in self.point_axes), names=names)
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the limits."""
@@ -135,7 +137,9 @@ class Boxes(_Sided):
         return out
 
     def _take(self, rows: Int64Array) -> Self:
-        return replace(self, lower=self.lower[rows], upper=self.upper[rows])
+        found = replace(self, lower=self.lower[rows], upper=self.upper[rows])
+        found._set(names=None if self.names is None else [self.names[i] for i in rows])
+        return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,7 +149,7 @@ class Intervals(_Sided):
     Parameters
     ----------
     lower, upper : (n,)
-        Limits; they may leave gaps and may overlap, and come in any order.
+        Limits; they may leave gaps and may overlap, and come in any order. The index of a Series names the intervals.
     open_ended : bool
         The first or last interval may have no end, its outer limit missing (None) or infinite: for `BinnedCountGP` only, whose fit then
         needs ``tail``. Afterwards it says whether an interval has no end.
@@ -173,7 +177,8 @@ class Intervals(_Sided):
             check_arguments(Intervals.__init__, {"open_ended": self.open_ended})
         lower, upper = _check_limits(self.lower, self.upper, 1, open_ended=self.open_ended)
         finite = bool(np.isfinite(lower).all() and np.isfinite(upper).all())
-        self._set(lower=lower, upper=upper, open_ended=not finite)
+        names = [name_text(name) for name in names_of(self.lower) or ()] or None
+        self._set(lower=lower, upper=upper, open_ended=not finite, names=names)
 
     @classmethod
     def from_edges(cls, edges: npt.ArrayLike) -> Self:
@@ -430,6 +435,7 @@ def _check_limits(
     lower: npt.ArrayLike, upper: npt.ArrayLike, ndim: int, point_axes: Sequence[int] = (), open_ended: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Refuse limits that are missing, infinite, reversed or equal, naming the first."""
+    upper = align_rows(upper, row_keys(lower), "upper")
     s, t = as_numbers(lower, "lower", ndim), as_numbers(upper, "upper", ndim)
     if s.shape != t.shape:
         raise InputError(f"lower has shape {s.shape} and upper {t.shape}; pass one of each per region.")

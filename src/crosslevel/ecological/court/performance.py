@@ -127,6 +127,10 @@ def _inside(contest: ContestStudy, district: object, units: Sequence[object]) ->
     """Tell which units belong to a district, and which of its units were left out of the tables; refuse those never in the data."""
     if isinstance(units, str) or not isinstance(units, Sequence | np.ndarray) or len(units) == 0:
         raise InputError(f"districts[{district!r}]={units!r} is not a list of units; name its precincts.")
+    if any(isinstance(u, bool | np.bool_) for u in units):  # which would be taken for units 0 and 1
+        raise InputError(
+            f"districts[{district!r}] holds True or False, not names of units; pass the names where it is True."
+        )
     tables, wanted = contest.tables, set(units)
     here = np.array([u in wanted for u in tables.units], dtype=np.bool_)
     known, out = set(tables.units), {*tables.dropped, *tables.left_out}

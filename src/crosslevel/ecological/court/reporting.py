@@ -234,43 +234,40 @@ def _range(numbers: Sequence[str]) -> str:
 AUTO = "auto"
 WORDS = frozenset(
     {
-        "did not vote",
-        "didn't vote",
-        "no vote",
+        "didnotvote",
+        "didntvote",
+        "novote",
         "abstain",
         "abstained",
         "abstention",
         "abstentions",
         "nonvoter",
         "nonvoters",
-        "non voter",
-        "non voters",
         "nonvoting",
-        "non voting",
-        "not voting",
+        "notvoting",
     }
 )
-"""Names of outcomes that mean abstention, in small letters and with spaces between words."""
+"""Names of outcomes that mean abstention, in small letters and without what may stand between words."""
 
 
 def abstention_among(outcomes: Sequence[str]) -> tuple[str, ...]:
-    """Name the outcomes that are abstention, whatever their letters' case and whether spaces, '_' or '-' stand between words.
+    """Name the outcomes that are abstention, whatever their letters' case and what stands between words.
 
-    In a question with an outcome "yes" (or "yes vote"), "no vote" is an answer and not abstention.
+    In a question with an outcome "yes" (or "yes vote") and none called "no", "no vote" is an answer and not abstention.
 
     Examples
     --------
     >>> abstention_among(["Smith", "Did_Not_Vote", "non-voters"])
     ('Did_Not_Vote', 'non-voters')
-    >>> abstention_among(["Smith", "NoVote", "DidNotVote"])
-    ('NoVote', 'DidNotVote')
-    >>> abstention_among(["yes vote", "no vote"])
-    ()
+    >>> abstention_among(["Smith", "NoVote", "didnotvote"])
+    ('NoVote', 'didnotvote')
+    >>> abstention_among(["yes vote", "no vote"]), abstention_among(["Yes", "No", "No vote"])
+    ((), ('No vote',))
     """
-    apart = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)) for name in outcomes}
-    plain = {name: re.sub(r"[\s_-]+", " ", text).strip().casefold() for name, text in apart.items()}
-    asked = any(text.split(" ")[0] == "yes" for text in plain.values())
-    return tuple(name for name, text in plain.items() if text in WORDS and not (asked and text == "no vote"))
+    plain = {name: re.sub(r"['\u2019\s_-]+", "", str(name)).casefold() for name in outcomes}
+    yes = re.compile(r"[yY]es(?![a-z])|YES(?![A-Za-z])|(?i:yesvote)")
+    asked = "no" not in plain.values() and any(yes.match(str(name).strip()) for name in outcomes)
+    return tuple(name for name, text in plain.items() if text in WORDS and not (asked and text == "novote"))
 
 
 def abstention_of(cells: Cells, abstention: str | Sequence[str] | None) -> tuple[str, ...]:

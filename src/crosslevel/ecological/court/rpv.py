@@ -165,7 +165,7 @@ def rpv(
         for contest, candidates in contests.items()
     }
     for one, other in itertools.combinations(contests, 2):
-        if _plain(contests[one]) == _plain(contests[other]):
+        if _parts(contests[one]) == _parts(contests[other]):
             raise InputError(
                 f"contests: {one!r} and {other!r} name the same columns, and would count twice; correct one."
             )
@@ -307,6 +307,12 @@ def _plain(columns: Columns) -> Any:
         if isinstance(columns, Mapping)
         else list(columns)
     )
+
+
+def _parts(columns: Columns) -> set[frozenset[str]]:
+    """Give the columns of each candidate, whatever their names and order."""
+    several = columns.values() if isinstance(columns, Mapping) else columns
+    return {frozenset([part] if isinstance(part, str) else part) for part in several}
 
 
 def _total_of(total: str | Mapping[str, str] | None, contest: str, contests: Mapping[str, Columns]) -> str | None:

@@ -296,7 +296,9 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
         return k, asked
     names = [None if v is None else str(v) for v in values.to_pylist()]
     strange = sorted({v for v in names if v is not None and v not in totals.outcomes})
-    if strange and totals.exhaustive:
+    alike = {v for v in strange if v.strip().casefold() in {name.casefold() for name in totals.outcomes}}
+    strange = sorted(alike) or strange
+    if strange and (totals.exhaustive or alike or not set(names) & set(totals.outcomes)):
         raise InputError(
             f"survey_outcome={outcome!r} has the value {strange[0]!r}, which is none of the outcomes ({listed(totals.outcomes)}); name "
             "it as they are, or leave it missing."

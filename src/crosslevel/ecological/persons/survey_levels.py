@@ -6,14 +6,15 @@ Beside an answer stands what the respondents said themselves about the same subg
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 from scipy import special, stats
 
-from crosslevel.data.columns import as_floats, plain_array, read_weights
+from crosslevel.data.batches.sources import is_text
+from crosslevel.data.columns import UNKNOWN, Category, as_floats, decoded, plain_array, read_weights
 from crosslevel.data.frames import as_names
 from crosslevel.data.place_cells import PlaceCells
 from crosslevel.data.queries import parse
@@ -22,6 +23,7 @@ from crosslevel.ecological.persons.poststratification import calibrated_rates, d
 from crosslevel.ecological.persons.respondents import Respondents, live_somewhere, open_surveys
 from crosslevel.ecological.persons.survey import EffectPrior, Likelihood, SurveyPosterior, pairs_of
 from crosslevel.ecological.subgroups import Question, Request
+from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
@@ -167,16 +169,46 @@ def with_direct(model: EcologicalInference, found: Estimates, request: Request, 
     if any(not needed <= set(table.column_names) for _, table in surveys):
         return found
     sums: dict[tuple[Any, ...], FloatArray] = {}
-    for _, table in surveys:
-        areas = _areas(model, question, table)
-        if areas is None:
-            return found
-        _add(sums, model, table, areas, request, "outcome" in found.keys)
+    try:
+        for _, given_table in surveys:
+            table = _coded_as_people(given_table, needed, model, found)
+            areas = _areas(model, question, table)
+            if areas is None:
+                return found
+            _add(sums, model, table, areas, request, "outcome" in found.keys)
+    except InputError as error:  # a column that is no feature, of another type than in people
+        return replace(
+            found, warnings=(*found.warnings, f"survey_direct, the answers of respondents, is left out: {error}")
+        )
     keys = list(zip(*(found.table[name].to_pylist() for name in found.keys), strict=True)) or [()] * len(found)
+    said = []
+    for j, name in enumerate(found.keys):
+        strange = {key[j] for key in sums} - {key[j] for key in keys} - {None} if name in request.by else None
+        if strange:
+            said.append(
+                f"survey_direct leaves out respondents whose {name!r} is {listed(sorted(strange, key=str))}, which nobody here is "
+                f"among the people ({listed(dict.fromkeys(key[j] for key in keys))}); code it alike in both."
+            )
+    found = replace(found, warnings=(*found.warnings, *said))
     rows = np.array([sums.get(key, np.zeros(3)) for key in keys])
     with np.errstate(invalid="ignore", divide="ignore"):
         direct = np.where(rows[:, 2] >= LEAST_SHOWN, rows[:, 0] / rows[:, 1], np.nan)
     return found.with_columns(survey_direct=direct, survey_n=np.where(np.isfinite(direct), rows[:, 2], np.nan))
+
+
+def _coded_as_people(table: pa.Table, needed: set[str], model: EcologicalInference, found: Estimates) -> pa.Table:
+    """Take levels of people, as the fit does, for codes that are text in one of survey and people and numbers in the other."""
+    columns = {name: Category(name, found.table[name].combine_chunks().unique(), False) for name in found.keys}
+    columns |= {c.name: c for c in model.model_.bins.encoder.columns if isinstance(c, Category)}
+    for name in sorted(needed & set(columns)):
+        values, levels = decoded(plain_array(table, name, "survey")), columns[name].levels
+        if is_text(values.type) != is_text(levels.type):
+            code = columns[name].codes(values)
+            if (code == UNKNOWN).any():
+                columns[name].refuse(values, code == UNKNOWN, 0, "survey", "code it as in people")
+            own = levels.take(pa.array(code, mask=code < 0))
+            table = table.set_column(table.column_names.index(name), name, own)
+    return table
 
 
 def _areas(model: EcologicalInference, question: Question, table: pa.Table) -> list[Any] | None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from scipy import sparse
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
@@ -27,6 +28,9 @@ from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
+
+SAME_VECTOR = 1e-5
+"""Relative distance of two embeddings of the same people that is rounding, of weights and features in single precision too."""
 
 
 class DistributionRegression(PlaceEstimator):
@@ -323,9 +327,8 @@ class DistributionRegression(PlaceEstimator):
                 subgroups=request.subgroups or None,
                 progress=progress,
             )
-        rows = _everybody(found)
-        keys = found.key_table[by].to_pylist()
-        check_people([keys[i] for i in rows], found.weight[rows], places, self.place_weight_, bool(request.where))
+            everybody = found if request.where is None else self.embedder_.transform(people, by=by)
+        _check_same(everybody, places, self.embeddings_)
         parts = cut(found, request, self.embeddings_, places.keys)
         return RegressionSource(self.model_, parts), [str(w.message) for w in said]
 
@@ -364,6 +367,23 @@ def _everybody(bags: Embeddings) -> IntArray:
     if SUBGROUP not in names[1:] or names[-1] != SUBGROUP or SUBGROUP in names[:-1]:
         return np.arange(len(bags))
     return np.flatnonzero([name == ALL for name in bags.key_table[SUBGROUP].to_pylist()])
+
+
+def _check_same(bags: Embeddings, places: Places, whole: Embeddings) -> None:
+    """Refuse people who are not those of the fit: places of other weight, or of other embeddings than ``whole``."""
+    rows, keys = _everybody(bags), bags.key_table[places.by].to_pylist()
+    check_people([keys[i] for i in rows], bags.weight[rows], places, whole.weight, False)
+    number = {key: i for i, key in enumerate(places.keys)}
+    rows = rows[[keys[i] in number for i in rows]]
+    at = (np.array([number[keys[i]] for i in rows]), rows)
+    now = sparse.csr_array((bags.weight[rows], at), shape=(len(whole), len(bags))) @ bags.values
+    off = np.linalg.norm(now / whole.weight[:, None] - whole.values, axis=1)
+    wrong = off > SAME_VECTOR * np.sqrt((whole.values**2).sum(axis=1).mean())
+    if wrong.any():
+        raise InputError(
+            f"people are not those of fit: in {int(wrong.sum()):,} place(s), first in {places.keys[int(np.argmax(wrong))]!r}, they "
+            "have other values of the features. Pass the same people, coded as they were, or fit again."
+        )
 
 
 def _match(bags: Embeddings, places: Places, unmatched: str) -> tuple[Places, Embeddings]:

@@ -106,7 +106,12 @@ def side_by_side(answers: Mapping[str, Estimates], title: str, notes: Sequence[s
     made["method"] = np.tile(np.array(list(answers)), len(first))
     for name in (n for n in COLUMNS if n in shared):
         made[name] = np.column_stack([np.asarray(a[name], dtype=float) for a in answers.values()]).ravel()
-    level = next((a.level for a in answers.values() if a.level is not None), None)
+    levels = {name: a.level for name, a in answers.items() if a.level is not None}
+    level = next(iter(levels.values()), None)
+    if len(set(levels.values())) > 1:
+        raise InputError(
+            f"level differs between the methods ({levels}), and one table has one; pass one level for all."
+        )
     common = [w for w in first.warnings if all(w in a.warnings for a in answers.values())]
     own = [f"{name}: {w}" for name, a in answers.items() for w in a.warnings if w not in common]
     return Estimates.build(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,13 @@ def unit_rows(given: Any, argument: str, tables: UnitTables, groups: object) -> 
 
 
 def unit_values(given: Any, argument: str, tables: UnitTables, groups: object) -> list[Any]:
-    """Give one value for every unit of checked tables: a Series with names is matched as in :func:`unit_rows`, others row by row."""
+    """Give one value for every unit of checked tables.
+
+    A mapping of unit to value is matched by its keys, a Series with names as in :func:`unit_rows`; others are read row by row.
+    """
+    if isinstance(given, Mapping):
+        values = list(given.values())
+        return [values[i] for i in _rows_of_units(list(given), tables.units, argument)]
     by_name = _rows_by_name(given, argument, tables, groups)
     if by_name is not None:
         return list(given.iloc[by_name].tolist())
@@ -140,8 +146,8 @@ def _rows_of_units(names: Sequence[object], units: Sequence[object], argument: s
 
 def _block(table: pa.Table, name: str) -> FloatArray:
     values = table[name]
-    if pt.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+    if pt.is_dictionary(values.type):  # a Categorical, whose numbers are names
+        values = values.cast(values.type.value_type).cast(pa.string())
     if not (pt.is_string(values.type) or pt.is_large_string(values.type) or pt.is_string_view(values.type)):
         numbers = checks.check_finite(frames.column(table, name, "covariates"), f"covariates[{name!r}]", 1)
         # by a power of two, which changes no digit: squares of any number can then be held

@@ -6,6 +6,7 @@ units or among the columns they are totals of.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ Duplicates = Literal["error", "drop_identical", "sum"]
 
 LARGE_UNIT = 100
 """People of a unit without a name beyond which another with the same counts in every column is likelier a copy than chance."""
+
+TOTAL_NAME = re.compile(r"total|gesamt|(?<![^\W_])((sub)?tot|sum|summe|all|overall|\w+-?wide)(?![^\W_])", re.IGNORECASE)
+"""Names of units that say that they are a total."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ def unrepeated(m: Margins, duplicates: Duplicates, named: bool = True) -> Unrepe
     check_choice("duplicates", duplicates, ("error", "drop_identical", "sum"))
     if not named:
         return _without_names(m, duplicates)
+    m = _with_one_name(m)
     again = copies(m)
     if duplicates == "drop_identical":
         m, notes = _dropped(m, again)
@@ -83,13 +88,27 @@ def copies(m: Margins, named: bool = True) -> npt.NDArray[np.bool_]:
     [False, False, True]
     """
     seen: set[tuple[object, bytes]] = set()
-    rows = np.ascontiguousarray(np.column_stack([m.X, m.T]) + 0.0)  # -0.0 is 0.0
-    out = np.zeros(len(rows), dtype=np.bool_)
-    for i, row in enumerate(rows):
-        key = (m.units[i] if named else None, row.tobytes())
+    out = np.zeros(len(m.units), dtype=np.bool_)
+    for i, row in enumerate(_rows(m)):
+        key = (m.units[i] if named else None, row)
         out[i] = key in seen
         seen.add(key)
     return out
+
+
+def _with_one_name(m: Margins) -> Margins:
+    """Give equal rows whose names differ in white space only (in large units also in case) the name of the first of them."""
+    first: dict[tuple[object, bytes], object] = {}
+    names = []
+    for u, row, n in zip(m.units, _rows(m), m.X.sum(axis=1), strict=True):
+        plain = " ".join(u.split()) if isinstance(u, str) and n > 0 else u
+        plain = plain.casefold() if isinstance(plain, str) and n > LARGE_UNIT else plain
+        names.append(first.setdefault((plain, row), u))
+    return replace(m, units=tuple(names))
+
+
+def _rows(m: Margins) -> list[bytes]:
+    return [row.tobytes() for row in np.column_stack([m.X, m.T]) + 0.0]  # -0.0 is 0.0
 
 
 def _without_names(m: Margins, duplicates: Duplicates) -> Unrepeated:
@@ -121,8 +140,8 @@ def _refuse_copies(m: Margins, again: npt.NDArray[np.bool_]) -> None:
     repeated, apart = _repeated(m), _repeated(m.rows(~again))
     text = (
         f"units names {len(repeated):,} unit(s) more than once ({listed(repeated)}); {int(again.sum()):,} of their rows are equal to "
-        f"another in all columns (first {_first(m, again)}), as if pasted in again. Let unit_tables(..., duplicates='drop_identical') "
-        "keep one of each"
+        f"another in all columns (first {_first(m, again)}), as if pasted in again (under names that may differ in blanks or case). "
+        "Let unit_tables(..., duplicates='drop_identical') keep one of each"
     )
     if apart:
         text += f"; the rows of {len(apart):,} unit(s) differ ({listed(apart)}): rename these"
@@ -181,6 +200,12 @@ def refuse_total_columns(m: Margins) -> None:
             raise InputError(
                 f"{argument}: {names[found]!r} is the sum of the other columns in every unit, so that everybody counts twice; leave it out."
             )
+        whole, *parts = sum_column(values)
+        if parts:
+            raise InputError(
+                f"{argument}: {names[whole]!r} is the sum of {listed([names[j] for j in parts])} in every unit, so that their people "
+                "count twice; leave it out, or leave these out."
+            )
     for j, name in enumerate(m.groups):
         if name not in m.outcomes:
             continue
@@ -191,6 +216,43 @@ def refuse_total_columns(m: Margins) -> None:
                 f"groups and outcomes both have the column {name!r}, with the same values in every unit, so that it tells units and is "
                 "neither a group nor an outcome; leave it out of both, and pass names of units as units=."
             )
+
+
+def sum_column(counts: FloatArray) -> list[int]:
+    """Find a column that is the sum of some others in every row, and name it and then these; of three rows with people, at least.
+
+    Columns of few people, or of the same share in every row, may be such a sum by chance, and are left alone.
+
+    Parameters
+    ----------
+    counts : (n_rows, n_columns)
+        Rows with missing values are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sum_column(np.array([[50.0, 10, 20, 30], [90, 5, 1, 6], [70, 70, 7, 77], [40, 11, 90, 101]]))
+    [3, 1, 2]
+    """
+    known = counts[(counts > 0).any(axis=1) & np.isfinite(counts).all(axis=1)]
+    share = known / known.sum(axis=1, keepdims=True)
+    # the columns of the triangular factor add up where those of the counts do
+    R: FloatArray = np.asarray(np.linalg.qr(known / known.max(initial=1.0), mode="r"))
+    apart: list[int] = []
+    for j in range(known.shape[1] if len(known) >= 3 else 0):
+        slope = np.linalg.lstsq(R[:, apart], R[:, j])[0]
+        relation = np.zeros(known.shape[1])
+        relation[[*apart, j]] = [*np.round(slope), -1]
+        relation *= 1 if (relation < 0).sum() == 1 else -1
+        whole, parts = int(np.argmin(relation)), np.flatnonzero(relation == 1).tolist()
+        adds_up = (
+            np.abs(relation).sum() == 1 + len(parts) and (np.abs(known @ relation) <= SAME * known[:, whole]).all()
+        )
+        if adds_up and len(parts) > 1 and np.ptp(share[:, whole]) > SAME and known[:, whole].sum() > LARGE_UNIT:
+            return [whole, *parts]
+        if np.abs(R[:, apart] @ slope - R[:, j]).max() > SAME:
+            apart.append(j)
+    return [-1]
 
 
 def refuse_total_unit(m: Margins, totals: Mapping[str, FloatArray] | None = None) -> None:
@@ -219,6 +281,29 @@ def refuse_total_unit(m: Margins, totals: Mapping[str, FloatArray] | None = None
             f"units: {m.units[found[0]]!r} counts in every group and outcome what the other units count together, so that everybody "
             "counts twice; leave its row out."
         )
+    found = _subtotals(counts, m.units)
+    if found:
+        raise InputError(
+            f"units: {listed([m.units[i] for i in found])}: by its counts in every group and outcome the sum of other units in a row, and "
+            "by its name a total, so that people count twice; leave such rows out."
+        )
+
+
+def _subtotals(counts: FloatArray, units: Sequence[object]) -> list[int]:
+    """Find the units that are called a total and count what others in a row count together: in small units two or more, beside it."""
+    counts = np.nan_to_num(counts, posinf=0.0, neginf=0.0)
+    called = np.array([isinstance(u, str) and TOTAL_NAME.search(u) is not None for u in units], dtype=np.bool_)
+    other = ~called & counts.any(axis=1)
+    sums = np.vstack([np.zeros(counts.shape[1]), counts[other].cumsum(axis=0)])
+    people, start = sums.sum(axis=1), np.arange(len(sums))
+    found = []
+    for i in np.flatnonzero(called & counts.any(axis=1)).tolist():
+        own, here = counts[i].sum(), other[:i].sum()
+        end = np.minimum(np.searchsorted(people, people + own * (1 - SAME)), len(sums) - 1)
+        same = (np.abs(sums[end] - sums - counts[i]) <= SAME * (sums[end] + 1)).all(axis=1)
+        if (same & ((own > 2 * LARGE_UNIT) | ((end - start > 1) & ((end == here) | (start == here))))).any():
+            found.append(i)
+    return found
 
 
 def refuse_subtotals(
@@ -248,9 +333,10 @@ def unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
         return tuple(range(n))
     if isinstance(units, str) or not isinstance(units, Iterable):
         raise InputError(f"units={units!r} is not a sequence of names; pass one name per row of groups.")
-    names = tuple(getattr(u, "item", lambda u=u: u)() for u in units)
-    if len(names) != n:
-        raise InputError(f"units has {len(names):,} names for {n:,} rows of groups; name each unit once.")
+    given = list(getattr(units, "to_pylist", lambda: units)())  # of pyarrow
+    if len(given) != n:
+        raise InputError(f"units has {len(given):,} names for {n:,} rows of groups; name each unit once.")
+    names = tuple(getattr(u, "item", lambda u=u: u)() for u in given)
     if any(isinstance(u, tuple | list | dict | set) for u in names):
         raise InputError(
             "units holds names of several parts; join them to one text each, for example 'county/precinct'."

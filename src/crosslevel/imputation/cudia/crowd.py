@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslevel.data.cells import Cells
+from crosslevel.data.cells import Cells, warn_outside
 from crosslevel.imputation.cudia.families import recode
 from crosslevel.imputation.cudia.fitting import Layout, atoms_of
 from crosslevel.imputation.cudia.impute import Crowd, expected_values, matched, with_constants
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def gather_crowd(layout: Layout, names: Sequence[str], people: People, cells: Cells) -> Crowd:
     """Give people who were passed, and counted by distinct row and group, as the clusters take them."""
     rows = recode(cells.X, layout.reading, names)
+    if len(layout.problem.X):  # a saved model has nobody
+        warn_outside(rows[cells.row], layout.problem.X, names, stacklevel=6)
     atom = atoms_of(cells.pair_group, layout.atoms)
     return Crowd(rows, cells.pair_cell, atom, cells.pair, people.group, people.weight)
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.cells import Cells, gather, people_mark, sums
+from crosslevel.data.cells import Cells, gather, people_mark, sums, warn_outside
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
@@ -178,6 +178,8 @@ class CrossLevelImputer(Imputer):
         )
         cells = gather(given.people.X, given.people.group, given.people.weight)
         self._fit_cells(given, cells, known_rates, settings)
+        keys = checks.row_keys(X)
+        self._keys = range(len(keys or ())) if keys == list(range(len(keys or ()))) else keys
         return self
 
     @checked
@@ -279,6 +281,7 @@ class CrossLevelImputer(Imputer):
         """
         check_is_fitted(self, "hidden_")
         rows = read_rows(X, self.schema_, allow_missing=self._allow_missing)
+        warn_outside(rows, self._cells.X, self.schema_.names, stacklevel=3)
         return class_probabilities(self.hidden_, self.design_, self._cells, rows)
 
     @checked
@@ -448,6 +451,7 @@ class CrossLevelImputer(Imputer):
                 "a model that was loaded, or fitted to a stream, does not keep every person, which learn_from_similar needs; call it "
                 "before saving, on people in memory."
             )
+        columns = checks.align_rows(columns, self._keys, "columns")
         partitions = {h.partition: len(h.mean) for h in self.hidden_ if h.binary}
         learned = learn_from(
             columns, cells, self._weight, self.design_, self._settings(self._seed), partitions, borrow=borrow
@@ -465,7 +469,7 @@ class CrossLevelImputer(Imputer):
     def _without_people(self) -> dict[str, Any]:
         """People counted by distinct row and group, without their order and their weights."""
         nobody = np.empty(0, dtype=np.intp)
-        return {"_cells": replace(self._cells, row=nobody, pair=nobody), "_weight": None}
+        return {"_cells": replace(self._cells, row=nobody, pair=nobody), "_weight": None, "_keys": None}
 
     @property
     def _allow_missing(self) -> bool:  # type: ignore[override]

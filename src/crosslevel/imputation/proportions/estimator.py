@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.cells import gather, sums
+from crosslevel.data.cells import gather, sums, warn_outside
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
@@ -99,6 +99,7 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
     schema_: Schema
     _seed: int
     _data: dict[str, str]
+    _unsaved = ("_range",)
 
     def __init__(
         self,
@@ -165,6 +166,7 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array([0, 1]) if shares.shape[1] == 1 else np.array(given.hidden)
         people = given.people
         cells = gather(people.X, people.group, people.weight)
+        self._range = np.array([np.fmin.reduce(cells.X), np.fmax.reduce(cells.X)])
         weight = sums(cells.pair_cell, cells.weight, len(cells.X))
         self.basis_: Basis = learn_basis(cells.X, weight, given.schema.columns, n_features, seed)
         if len(cells.X) * (1 + len(self.basis_.block)) > MOST_SCORES:
@@ -249,6 +251,7 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
             Beside each estimate ``naive``, the mean proportion of the bags of the fit, and ``people``.
         """
         level, rows = checks.check_level(level), self._rows(X)
+        sample_weight = checks.align_rows(sample_weight, checks.row_keys(X), "sample_weight")
         weight = None if sample_weight is None else checks.check_weights(sample_weight, "sample_weight", len(rows))
         cells = gather(rows, np.zeros(len(rows), dtype=np.intp), weight)
         cut, keys = subgroups(by, cells, replace(self.schema_, partitions=()))
@@ -296,7 +299,10 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> FloatArray:
         check_is_fitted(self, "fits_")
-        return read_rows(X, self.schema_, allow_missing=self.missing == "mean")
+        rows = read_rows(X, self.schema_, allow_missing=self.missing == "mean")
+        if hasattr(self, "_range"):
+            warn_outside(rows, self._range, self.schema_.names, stacklevel=4)
+        return rows
 
     def _probabilities(self, A: FloatArray) -> FloatArray:
         p = np.column_stack([fit.probabilities(A) for fit in self.fits_])

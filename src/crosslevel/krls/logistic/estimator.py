@@ -7,19 +7,20 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.data import checks
+from crosslevel.data import checks, frames
 from crosslevel.data.progress import count_steps
 from crosslevel.errors import InputError
 from crosslevel.krls.effects import CONTRASTS
 from crosslevel.krls.groups import GroupReports
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.logistic.model import LogisticFit, fit_logistic, infer_logistic
-from crosslevel.krls.reading import read_fit, read_predict, spread_rows
-from crosslevel.typing import AnyArray, FloatArray, Progress
+from crosslevel.krls.reading import missing_rows, read_fit, read_predict, rows_to_score, spread_rows
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Progress
 
 
 class KernelLogistic(ClassifierMixin, GroupReports):
@@ -128,11 +129,13 @@ class KernelLogistic(ClassifierMixin, GroupReports):
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Give the accuracy of the predictions; y and weights are matched with the rows of X as in ``fit``."""
-        keys = checks.row_keys(X)
-        labels, weight = checks.align_rows(y, keys, "y"), checks.align_rows(sample_weight, keys, "sample_weight")
-        weight = None if weight is None else checks.check_weights(weight, "sample_weight", len(labels))
-        return float(super().score(X, labels, weight))
+        """Give the accuracy of the predictions; y and weights are matched with the rows of X, and rows left out, as in ``fit``."""
+        p = self.predict_proba(X)[:, 1]
+        labels, missing = _read_labels(checks.align_rows(y, checks.row_keys(X), "y"))
+        checks.check_length(missing, "y", len(p), "rows of X")
+        used, weight = rows_to_score(self, X, sample_weight, missing | np.isnan(p))
+        found = self.classes_[(p[used] > 0.5).astype(np.intp)]
+        return float(accuracy_score(labels[used[~missing]], found, sample_weight=weight))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Give the probability of both classes, (n, 2); NaN in rows with missing values that ``missing="drop"`` leaves out."""
@@ -142,9 +145,9 @@ class KernelLogistic(ClassifierMixin, GroupReports):
         return np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> AnyArray:
-        """Give the more probable class of each row, (n,)."""
-        second = self.predict_proba(X)[:, 1] > 0.5
-        return np.asarray(self.classes_[second.astype(np.intp)])
+        """Give the more probable class of each row, (n,); NaN, or None of classes of text, where ``missing="drop"`` leaves it out."""
+        p = self.predict_proba(X)[:, 1]
+        return np.asarray(checks.unmasked(np.ma.array(self.classes_[(p > 0.5).astype(np.intp)], mask=np.isnan(p))))
 
     def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
         effects, pointwise = [self._effects[i] for i in places], self._pointwise[:, list(places)]
@@ -156,21 +159,28 @@ class KernelLogistic(ClassifierMixin, GroupReports):
         return tags
 
 
-def _read_classes(y: Any) -> tuple[AnyArray, FloatArray]:
-    """Give the two classes, and which one each row has: 0, 1 or NaN where it is missing."""
+def _read_labels(y: Any) -> tuple[AnyArray, BoolArray]:
+    """Give the labels of the rows that have one, and which rows have none."""
     if y is None:
         raise InputError("KernelLogistic requires y to be passed, but the target y is None.")
-    labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else checks.unmasked(y), warn=True)
+    labels = column_or_1d(np.asarray(checks.unmasked(y)), warn=True)
+    missing = missing_rows(frames.to_arrow({"y": labels}, "y"))
+    there = labels[~missing]
+    return np.array(there.tolist()) if there.dtype == object else there, missing
+
+
+def _read_classes(y: Any) -> tuple[AnyArray, FloatArray]:
+    """Give the two classes, and which one each row has: 0, 1 or NaN where it is missing."""
+    labels, missing = _read_labels(y)
     if labels.dtype.kind == "f" and np.isinf(labels).any():
         raise InputError("y contains infinity; KernelLogistic takes two classes. Recode y.")
-    missing = np.array([v is None or v != v for v in labels.tolist()], dtype=bool)
-    classes = np.unique(labels[~missing])
+    classes = np.unique(labels)
     if len(classes) != 2:
-        kind = type_of_target(labels[~missing]) if len(classes) else "empty"
+        kind = type_of_target(labels) if len(classes) else "empty"
         raise InputError(
             f"y has {len(classes):,} class(es) ({', '.join(map(repr, classes[:5].tolist()))}); KernelLogistic takes two. Only binary "
             f"classification is supported. The type of the target is {kind}. Recode y, or use KRLS."
         )
-    target = (labels == classes[1]).astype(np.float64)
-    target[missing] = np.nan
+    target = np.full(len(missing), np.nan)
+    target[~missing] = labels == classes[1]
     return classes, target

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks, frames
@@ -254,6 +255,9 @@ def _covariates(
         return [], np.empty((n, 0)), np.empty(0)
     table = unit_rows(given, argument, tables, groups)
     names = table.column_names
+    for name in names:
+        if pa.types.is_dictionary(table[name].type):
+            raise InputError(f"{argument}[{name!r}] holds categories; pass a 0/1 column for each but one of them.")
     columns = [checks.check_finite(frames.column(table, c, argument), f"{argument}[{c!r}]", 1) for c in names]
     Z = np.column_stack(columns)
     centered = Z - Z.mean(axis=0)
