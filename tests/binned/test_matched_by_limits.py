@@ -140,3 +140,11 @@ def test_the_index_of_a_frame_names_boxes():
     whole = fixed.fit(boxes, y, "mean").predict(boxes, quantity="mean")
     np.testing.assert_array_equal(fixed.fit(boxes, y[::-1], "mean").predict(boxes, quantity="mean"), whole)
     np.testing.assert_allclose(fixed.fit(boxes[[2, 0, 1]], y, "mean").predict(boxes, quantity="mean"), whole)
+
+
+def test_limits_may_be_written_with_thousands():
+    incomes, y = Intervals([0.0, 1000.0, 2000.0], [1000.0, 2000.0, 3000.0]), np.array([5.0, 7.0, 9.0])
+    named = pd.Series(y, index=["0-999", "1,000-1,999", "2,000-2,999"])
+    np.testing.assert_array_equal(align_to_regions(incomes, named[::-1])[0], y)
+    brackets = pd.Series(y, index=["[0,1000)", "[1000,2000)", "[2000,3000)"])
+    np.testing.assert_array_equal(align_to_regions(incomes, brackets[::-1])[0], y)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from crosslevel.data.cells import gather, sums
+from crosslevel.data.columns import missing_codes
 
 
 def _people(n=400, seed=0):
@@ -64,3 +65,41 @@ def test_shares_and_sizes_against_loops(weighted):
 
 def test_sums_counts_empty_places():
     np.testing.assert_array_equal(sums(np.array([3, 3]), np.array([1.0, 0.5]), 5), [0, 0, 0, 1.5, 0])
+
+
+@pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        ([18, 90, 999, 999], (999,)),
+        ([18, 90, 998, 999, 999], (998, 999)),
+        ([0.1, 0.4, -8, -8, np.nan], (-8,)),
+        ([18, 60, -99, -99, 999, 999], (999, -99)),
+        ([1, 2, 9, 9], (9,)),
+        ([1, 2, 9], ()),
+        ([1, 2, 3, 4, 5, 9, 9], ()),
+        ([-1, -1, 1, 1], ()),
+        ([0, 99, 99], ()),
+        ([18, 90, 500, 500], ()),
+        ([18, 90, 98, 98], ()),
+        ([np.nan, np.nan], ()),
+    ],
+)
+def test_codes_of_missing_values_lie_further_than_the_range_of_the_others(values, codes):
+    assert missing_codes(np.array(values, dtype=float)) == codes
+
+
+@pytest.mark.parametrize("n", [30, 3000])
+def test_ordinary_columns_hold_no_codes_of_missing_values(n):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        for x in (
+            rng.normal(size=n),
+            np.exp(rng.normal(10, 2, n)).round(),
+            rng.standard_cauchy(n).round(),
+            rng.integers(0, 2, n),
+            rng.poisson(0.3, n),
+            rng.negative_binomial(0.5, 0.1, n),
+            rng.integers(1, 6, n),
+            rng.integers(0, 100, n),
+        ):
+            assert missing_codes(x.astype(float)) == ()

@@ -9,7 +9,7 @@ import pytest
 from crosslevel.data.batches import open_batches
 from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.columns import read_weights
-from crosslevel.data.learning import learn
+from crosslevel.data.learning import learn, learn_people
 from crosslevel.errors import InputError
 
 
@@ -241,3 +241,9 @@ def test_whole_numbers_that_would_merge_are_refused():
     assert len(study(table, categorical=["id"]).encoder.columns[0].levels) == 3
     with pytest.raises(InputError, match=r"X='id' holds the whole number 9007199254740993"):
         read_matrix(table, learn_table(table))
+
+
+def test_codes_of_missing_values_are_named():
+    age = np.random.default_rng(0).integers(18, 90, 400)
+    found = learn_people(open_batches(pa.table({"age": np.where(np.arange(400) % 20 == 0, 999, age), "own": age})))
+    assert ["999" in s and "'age'" in s for s in found.warnings] == [True]

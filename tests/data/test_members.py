@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import crosslevel as cl
-from crosslevel.errors import InputError
+from crosslevel.errors import CrosslevelWarning, InputError
 
 
 def people(n=600, seed=0):
@@ -122,3 +122,10 @@ def test_arrays_say_what_to_do():
             word = "X has text .*'old'"
         with pytest.raises(InputError, match=rf"{word}.*Bags.from_frame"):
             cl.distribution.BayesianLinear(n_landmarks=5).fit(bad, X[:, 0])
+
+
+def test_codes_of_missing_values_are_named():
+    frame = people(60)[0].assign(age=lambda f: f["age"].where(f.index % 20 > 0, -99.0))
+    with pytest.warns(CrosslevelWarning, match="'age' is -99 in 3 of 60") as said:
+        cl.Bags.from_frame(frame, by="town")
+    assert said[0].filename == __file__

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crosslevel.data.place_columns import count_groups, total_column, total_rows
+from crosslevel.data.place_columns import count_groups
+from crosslevel.data.totals import total_column, total_rows
 from crosslevel.errors import CrosslevelWarning, InputError
 
 COUNTS = {"town": ["a", "b", "c", "d"], "white": [30, 40, 10, 25], "black": [70, 5, 20, 15]}

@@ -104,3 +104,41 @@ def test_labels_are_put_in_the_order_of_names(index, keys, expected):
 def test_names_that_do_not_match_are_refused(index):
     with pytest.raises(InputError, match="y "):
         align_groups(pd.Series(range(len(index)), index=index), KEYS, "y")
+
+
+def test_a_mean_that_is_a_code_of_missing_values_is_refused():
+    towns = Partition("town", tuple("abcdefg"))
+    means = [10.0, 12.0, -999.0, 15.0, 11.0, 10.5, 13.0]
+    for code in (-999.0, 9999.0, -9.0):
+        with pytest.raises(InputError, match=rf"'hidden' is {code:g} in 'c'"):
+            read_published(np.where(np.equal(means, -999), code, means), None, (towns,))
+    for values in ([1.0, 2.0, 9.0, 1.5, 1.1, 1.2, 1.3], [10.0, 20.0, 60.0, 30.0, 80.0, 40.0, 99.0]):
+        assert read_published(values, None, (towns,))[0][0].mean.tolist() == values
+    assert read_published([10.0, 20.0, 99.0], None, (TOWNS,))[0][0].mean.tolist() == [10.0, 20.0, 99.0]
+
+
+def test_values_without_names_of_groups_that_are_numbers_as_text_are_told_of():
+    text = Partition("state", tuple(sorted(map(str, range(12)))))
+    means = np.linspace(0.1, 0.6, 12)
+    said = read_published(means, means / 20, (text,))[1]
+    assert [s.split()[0] for s in said] == ["aggregates", "aggregate_se"]
+    assert all("'1', '10'" in s for s in said)
+    named = pd.Series(means, index=text.labels)
+    padded = Partition("state", tuple(f"{i:02d}" for i in range(12)))
+    assert read_published(named, named / 20, (text,))[1] == read_published(means, None, (padded,))[1] == ()
+
+
+def test_errors_in_percent_beside_shares_are_told_of():
+    (said,) = read_published([0.1, 0.2, 0.3], [0.02, 2.0, 3.0], (TOWNS,))[1]
+    assert "aggregate_se" in said
+    assert "2 in 'b'" in said
+    assert read_published([10.0, 20.0, 30.0], [2.0, 2.0, 3.0], (TOWNS,))[1] == ()
+
+
+@pytest.mark.parametrize("key", ["partition", "town"])
+def test_groups_in_the_index_of_a_frame_are_named(key):
+    means = pd.DataFrame({"ill": [0.3, 0.3, 0.2]}, index=["c", "a", "b"])
+    with pytest.raises(InputError, match="means has the groups in its index"):
+        read_by_key(means, KEYS, "means", key=key)
+    found = read_by_key(means.rename_axis(key).reset_index(), KEYS, "means", key=key)
+    assert found.columns["ill"].tolist() == [0.3, 0.2, 0.3]

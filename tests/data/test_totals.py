@@ -292,3 +292,19 @@ def test_weights_in_single_precision_are_the_same_people():
     check_people(["a", "b"], weight.astype(np.float32).astype(float), found, weight, part=False)
     with pytest.raises(InputError, match="people are not those of fit"):
         check_people(["a", "b"], weight * (1 + 1e-4), found, weight, part=False)
+
+
+def test_true_and_false_are_no_counts_but_of_single_trials():
+    with pytest.raises(InputError, match="successes column 'yes' holds true and false.*up to 9 trials"):
+        read(towns(yes=[True, False, True]))
+    with pytest.raises(InputError, match="outcomes column 'no'"):
+        read(towns(no=[True, False, False]), None, outcomes=["yes", "no"])
+    assert read(towns(yes=[True, False, True], all=[1, 1, 1])).totals.successes.tolist() == [[1, 0, 1]]
+
+
+def test_a_place_that_is_the_sum_of_the_others_is_refused():
+    whole = {"town": ["b", "a", "c", "TOTAL"], "yes": [3, 5, 0, 8], "all": [9, 9, 2, 20]}
+    with pytest.raises(InputError, match="places: 'TOTAL' counts what the other places count together"):
+        matched(read(whole), ["TOTAL", "a", "b", "c"])
+    assert matched(read(whole), ["a", "b", "c"], "drop").keys == ["a", "b", "c"]
+    assert len(matched(read(whole | {"yes": [3, 5, 0, 9]}), ["TOTAL", "a", "b", "c"])) == 4

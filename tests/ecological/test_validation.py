@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from scipy import special, stats
 from sklearn.model_selection import KFold
 
 from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals, read_places
-from crosslevel.ecological import DistributionRegression
+from crosslevel.ecological import DistributionRegression, EcologicalInference
 from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, moments, place_covariance
 from crosslevel.ecological.regression.model import fit_regression
 from crosslevel.ecological.regression.posterior import mixed_moments, points
 from crosslevel.ecological.scales import fit_scales
 from crosslevel.ecological.validation import cross_validate
-from crosslevel.errors import InputError
+from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.numerics.quadrature import logistic_mean, share_quantiles
 
@@ -269,3 +271,22 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     width = found["conf_high"] - found["conf_low"]
     new = [keys.index(k) for k in held]
     assert width[new].min() > 3 * np.median(width[seen])
+
+
+@pytest.mark.parametrize("kind", [DistributionRegression, EcologicalInference])
+def test_new_people_in_another_unit_are_said(kind: Any) -> None:
+    made = nation(24, 50, n_states=3)
+    old, new = made.places.slice(0, 22), made.places.slice(22)
+    names = ["region", "weight", "age", "race"]
+    people = made.people.select(names).filter(pc.is_in(made.people["region"], old["region"]))
+    model = kind(spatial=None, hyperparameters={"effect_variance": 1.0, "nugget": 0.05})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        model.fit(people, old, by="region", weight="weight", successes="dem", trials="votes")
+    others = made.people.select(names).filter(pc.is_in(made.people["region"], new["region"]))
+    assert len(model.predict_places(new, people=others)["estimate"]) == 2
+    months = others.set_column(2, "age", pc.multiply(others["age"], 12))
+    n, low, high = others.num_rows, *pc.min_max(people["age"]).as_py().values()
+    with pytest.warns(CrosslevelWarning, match=f"people: {n} of {n} .*'age'.*{low:g} to {high:g}") as said:
+        model.predict_places(new, people=months)
+    assert said[0].filename == __file__

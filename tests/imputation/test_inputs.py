@@ -168,3 +168,16 @@ def test_weights_whose_squares_are_no_numbers_are_refused(weight):
     with pytest.raises(InputError, match=rf"sample_weight is {weight:g} in row 0".replace("+", r"\+")):
         read_fit(X, PLACE, MEANS, [weight] * 6)
     assert read_fit(X, PLACE, MEANS, [1e-90, 1e90, 1, 1, 0, 1]).people.weight is not None
+
+
+@pytest.mark.parametrize("weight", ["w", pd.DataFrame({"w": np.ones(6)})])
+def test_weights_that_are_a_name_or_a_frame_are_named(weight):
+    with pytest.raises(InputError, match="sample_weight"):
+        read_fit(X, PLACE, MEANS, weight)
+
+
+def test_one_index_in_two_orders_beside_an_array_is_refused():
+    ages, place, weight = np.array([X["age"]]).T, pd.Series(PLACE), pd.Series(np.arange(1.0, 7.0))
+    np.testing.assert_array_equal(read_fit(ages, place, MEANS, weight).people.weight, weight)
+    with pytest.raises(InputError, match="partition and sample_weight"):
+        read_fit(ages, place, MEANS, weight[::-1])

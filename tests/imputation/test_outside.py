@@ -39,3 +39,13 @@ def test_people_far_outside_the_fit_are_named(people, model):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             call(X[:5].assign(age=[17.0, 120.0, 40.0, 40.0, 40.0]))
+
+
+@pytest.mark.parametrize("model", [CrossLevelImputer(), CUDIA(n_clusters=2), LabelProportions(n_features=0)])
+def test_codes_of_missing_values_are_named_at_fit(people, model):
+    X, state, means = people
+    coded = X.assign(age=X["age"].where(X.index % 100 > 0, 999.0))
+    with pytest.warns(CrosslevelWarning, match=r"'age' is 999 in 12 of 1,200 row\(s\)") as said:
+        model.fit(coded, state, means)
+    assert said[0].filename == __file__
+    assert any("999" in sentence for sentence in model.warnings_)

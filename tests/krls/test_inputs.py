@@ -7,8 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from crosslevel.errors import InputError
-from crosslevel.krls import KRLS
+from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.krls import KRLS, KernelLogistic
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 
@@ -250,3 +250,25 @@ def test_the_reference_may_be_the_text_of_a_level(frame, y, named):
         categorical=["arm"],
         reference={"arm": "4"},
     )
+
+
+@pytest.mark.parametrize("kind", [KRLS, KernelLogistic])
+def test_codes_of_missing_values_are_named_at_fit(frame, y, kind):
+    coded = frame.assign(age=frame["age"].where(frame.index % 10 > 0, 99.0))
+    with pytest.warns(CrosslevelWarning, match="'age' is 99 in 3 of 30"):
+        kind().fit(coded, y > 0 if kind is KernelLogistic else y)
+    with pytest.warns(CrosslevelWarning, match="'y' is 99 in 3 of 30"):
+        KRLS().fit(frame, y.where(frame.index % 10 > 0, 99.0))
+
+
+@pytest.mark.parametrize("kind", [KRLS, KernelLogistic])
+def test_one_index_in_two_orders_beside_an_array_is_refused(frame, y, kind):
+    X, target = frame[["age"]].to_numpy(), y > 0 if kind is KernelLogistic else y
+    weight = pd.Series(np.arange(1, 31), index=y.index)
+    kind().fit(X, target, sample_weight=weight)
+    with pytest.raises(InputError, match="y and sample_weight"):
+        kind().fit(X, target, sample_weight=weight[::-1])
+    with pytest.raises(InputError, match="y and cluster"):
+        kind().fit(X, target, cluster=(weight % 5)[::-1])
+    found = kind().fit(frame[["age"]], target, sample_weight=weight[::-1])  # names win
+    np.testing.assert_allclose(found.coef_, kind().fit(X, target, sample_weight=weight).coef_)

@@ -125,6 +125,12 @@ def test_bad_input_gets_a_sentence(build, columns, changes, message):
         build(columns, **changes)
 
 
+def test_columns_with_one_index_in_two_orders_are_refused(build):
+    place, estimate = pd.Series(["a", "b"], index=[4, 7]), pd.Series([0.1, 0.9], index=[7, 4])
+    with pytest.raises(InputError, match=r"columns\['estimate'\]"):
+        build({"place": place, "estimate": estimate})
+
+
 def test_an_estimate_may_lie_outside_its_interval(build):
     est = build({"place": ["a"], "estimate": [5.0], "conf_low": [0.0], "conf_high": [1.0]})
     assert est["estimate"][0] > est["conf_high"][0]

@@ -204,6 +204,8 @@ def test_designs_that_cannot_be_are_refused(given, match):
         (lambda: CLUSTERS.standardized(PEOPLE, "ill", "age", {1: 1.0}), "no share for 2, 3"),
         (lambda: CLUSTERS.standardized(PEOPLE, "ill", "age", {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}), "nobody in 4"),
         (lambda: CLUSTERS.standardized(PEOPLE, "ill", "age", {1: 0.0, 2: 0.0, 3: 0.0}), "adds up to zero"),
+        (lambda: CLUSTERS.means(PEOPLE.assign(people=PEOPLE["age"]), "ill", by="people"), "by='people'"),
+        (lambda: CLUSTERS.totals(PEOPLE.assign(people=PEOPLE["age"]), by="people"), "by='people'"),
         (lambda: REPLICATES.vary(PEOPLE, np.sum, n_replicates=9), "n_replicates=9"),
         (lambda: REPLICATES.vary(PEOPLE, np.sum, names=["a", "b"]), "names has 2"),
         (lambda: REPLICATES.vary(PEOPLE, lambda w: np.nan), "statistic"),

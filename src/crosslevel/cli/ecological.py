@@ -8,15 +8,14 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
 
 import crosslevel as cl
-from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem, free_name
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
 from crosslevel.data.checks import check_level
 from crosslevel.data.queries import parse
@@ -363,15 +362,10 @@ def _answered(given: Given, job: Job, model: Any, asks: list[Ask]) -> dict[str, 
             where = given["by"] if rollup is None else None if rollup == EVERYWHERE else rollup
             with job.progress(f"{ask.words}, {'everywhere' if where is None else f'by {where}'}") as bar:
                 found = model.estimate(ask.by or None, ask.subgroups or None, rollup=rollup, progress=bar, **options)
-            name = _free(ask.stem(where), answers)
+            name = free_name(ask.stem(where), answers)
             answers[name] = found
             job.write(name, found)
     return answers
-
-
-def _free(stem: str, taken: Mapping[str, object]) -> str:
-    """Keep names of files apart that differ only in signs a file name cannot have."""
-    return next(name for name in chain([stem], (f"{stem}-{i}" for i in count(2))) if name not in taken)
 
 
 def _in_use(model: Any) -> LearnedConfounding:

@@ -59,6 +59,8 @@ OPTIONS = [
 ]  # fmt: skip
 DRAWS = 100
 """Draws behind an interval of ``cudia``."""
+OWN = ("levels", "cells", "slopes", "groups", "clusters", "selection", "model", "report", "imputed", "draws")
+"""Names of the tables and files that are written beside the means asked for."""
 MOST_NAMES = 100
 """A column of text with more values than this is taken for a name of persons, unless it was asked for."""
 
@@ -86,7 +88,7 @@ def run(given: Given, job: Job) -> None:
             _write_people(given, job, model, stream, people)
     hidden = given["impute"]
     title = f"{', '.join(hidden)} by {partition}"
-    asked = [n for n in answers if n in ("levels", *("-".join(ask) for ask in given.get("by", ())))]
+    asked = [n for n in answers if n in ("levels", *map(_name, given.get("by", ())))]
     pages = {f"Means by {n}": answers[n] for n in asked}
     told = [
         *model._report_tables(given.get("level", 0.95)).values(),
@@ -210,7 +212,7 @@ def _answers(
         return model.estimate(by, level=level) if persons else model.estimate(by, *people, level=level, n_draws=DRAWS)
 
     if "by" in given:
-        answers = {"-".join(ask): means_by(list(ask)) for ask in given["by"]}
+        answers = {_name(ask): means_by(list(ask)) for ask in given["by"]}
     else:
         shown = [c for c in columns if pc.count_distinct(table[c]).as_py() <= MOST_LEVELS] or [given["partition"]]
         answers = {"levels": stack_means([means_by([c]) for c in shown], shown)}
@@ -226,6 +228,12 @@ def _answers(
         | {"clusters": model.clusters(level)}
         | ({} if model.selection_ is None else {"selection": model.selection_})
     )
+
+
+def _name(by: tuple[str, ...]) -> str:
+    """Name the means of --by; columns may be called as a table or file that is written in any case."""
+    name = "-".join(by)
+    return f"by-{name}" if name in OWN else name
 
 
 def _write_people(given: Given, job: Job, model: Any, stream: Batches, people: Any) -> None:

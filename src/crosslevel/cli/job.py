@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,7 +180,7 @@ class Job:
         """Write an answer twice: for ``cl.load``, and as CSV for everybody else."""
         out = self.folder()
         if out is not None:
-            stem = file_stem(name)
+            stem = free_name(file_stem(name), [Path(path).stem for path in self.files.values()])
             save(found, out / f"{stem}.crosslevel")
             with whole_file(out / f"{stem}.csv") as beside:
                 pacsv.write_csv(found.table, beside)
@@ -312,3 +313,15 @@ def file_stem(*words: str) -> str:
     'sex-age_group-by-region_county'
     """
     return "-".join(re.sub(r"[^\w.-]+", "_", word).strip("_.") or "_" for word in words)
+
+
+def free_name(stem: str, taken: Iterable[str]) -> str:
+    """Keep names of files apart that differ only in signs a file name cannot have, or in capitals.
+
+    Examples
+    --------
+    >>> free_name("age_group", ["sex", "Age_group"])
+    'age_group-2'
+    """
+    used = {name.casefold() for name in taken}
+    return next(n for n in chain([stem], (f"{stem}-{i}" for i in count(2))) if n.casefold() not in used)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,10 +26,13 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from crosslevel.data import checks, frames
+from crosslevel.data.batches import Batches
 from crosslevel.data.columns import (
     UNKNOWN,
     Category,
+    Encoder,
     Number,
+    as_floats,
     check_names,
     first_row,
     is_categorical,
@@ -156,29 +159,53 @@ def read_codes(table: pa.Table, column: Category, argument: str = "X") -> npt.ND
     return codes
 
 
-def warn_outside(X: FloatArray, fitted: FloatArray, names: Sequence[str], stacklevel: int = 5) -> None:
+def warn_outside(
+    X: FloatArray | Iterable[FloatArray],
+    fitted: FloatArray,
+    names: Sequence[str],
+    stacklevel: int = 5,
+    argument: str = "X",
+) -> None:
     """Warn of new rows that lie further outside the values of the fit than half of their range.
 
     Parameters
     ----------
-    X : (n, d)
+    X : (n, d), or several such matrices, one below the other
         New rows; NaN where missing.
     fitted : (C, d)
         Rows of the fit.
     names : sequence of str
         Of the columns.
+    argument : str
+        What the caller calls the new rows.
     """
     low, high = np.fmin.reduce(fitted), np.fmax.reduce(fitted)
-    beyond = np.maximum(low - X, X - high) > high / 2 - low / 2
-    for j in np.flatnonzero(beyond.any(axis=0)).tolist():
-        row = int(np.argmax(beyond[:, j]))
+    times, n = np.zeros(len(names), dtype=np.int64), 0
+    first: dict[int, tuple[int, float]] = {}
+    for part in [X] if isinstance(X, np.ndarray) else X:
+        beyond = np.maximum(low - part, part - high) > high / 2 - low / 2
+        times += beyond.sum(axis=0)
+        for j in np.flatnonzero(beyond.any(axis=0)).tolist():
+            row = int(np.argmax(beyond[:, j]))
+            first.setdefault(j, (n + row, part[row, j]))
+        n += len(part)
+    for j, (row, value) in sorted(first.items()):
         warnings.warn(
-            f"X: {int(beyond[:, j].sum()):,} of {len(X):,} row(s) have values of {names[j]!r} far outside those of the fit, {low[j]:g} to "
-            f"{high[j]:g} (the first is {X[row, j]:g} in row {row:,}); the answer for them is extrapolated. Check units and codes of "
+            f"{argument}: {times[j]:,} of {n:,} row(s) have values of {names[j]!r} far outside those of the fit, {low[j]:g} to "
+            f"{high[j]:g} (the first is {value:g} in row {row:,}); the answer for them is extrapolated. Check units and codes of "
             "missing values, or leave these rows out.",
             CrosslevelWarning,
             stacklevel=stacklevel,
         )
+
+
+def warn_new_people(people: Batches, encoder: Encoder, stacklevel: int = 5) -> None:
+    """Warn of new people whose numbers lie far outside those of the fit, in one pass."""
+    numbers = [c for c in encoder.columns if isinstance(c, Number)]
+    if numbers:
+        names, ranges = [c.name for c in numbers], np.array([[c.low for c in numbers], [c.high for c in numbers]])
+        parts = (np.column_stack([as_floats(plain_array(b, n), n) for n in names]) for b in people.select(names))
+        warn_outside(parts, ranges, names, stacklevel + 1, "people")
 
 
 @dataclass(frozen=True, eq=False)

@@ -324,16 +324,9 @@ def read_seed(random_state: RandomState, argument: str = "random_state") -> int:
 
 
 def refuse_idle(estimator: Any, names: Sequence[str], because: str) -> None:
-    """Refuse parameters that were set but cannot act with the others given.
+    """Refuse parameters that were set, as the constructor's defaults tell, but cannot act with the others given.
 
-    Parameters
-    ----------
-    estimator : object
-        Its constructor's defaults say what counts as not set.
-    names : sequence of str
-        Parameters that change nothing here.
-    because : str
-        Why, and what would let them act; the tail of the message.
+    ``because`` says why, and what would let them act: the tail of the message.
 
     Examples
     --------
@@ -420,6 +413,18 @@ def align_rows(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str
     return values if labels is None else take_rows(values, _match(labels, known, argument))
 
 
+def check_one_order(given: Mapping[str, Any]) -> None:
+    """Refuse values that carry the same index in different orders beside the first ones, which carry none and could follow either."""
+    of, told = next(iter(given)), {name: k for name, values in given.items() if (k := row_keys(values)) is not None}
+    for name, keys in () if of in told else told.items():
+        first = next(iter(told))
+        if keys != told[first] and Counter(map(str, keys)) == Counter(map(str, told[first])):
+            raise InputError(
+                f"{first} and {name} have the same index in different orders, and {of} has none to say which is right; pass all of "
+                f"them with their index, or all as arrays in the order of {of}."
+            )
+
+
 def take_rows(values: Any, rows: Sequence[int] | IntArray) -> Any:
     """Give rows, by number, of what :func:`names_of` found names in."""
     if isinstance(values, Mapping):
@@ -436,15 +441,7 @@ def _counts_in_another_order(keys: list[Any]) -> bool:
 def align_groups(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str, key: str | None = None) -> Any:
     """Put one value per group in the order of the keys: a Series by its index, a frame of two columns by that of the keys.
 
-    Parameters
-    ----------
-    values : Series, frame, array or None
-    keys : sequence or None
-        The names of the groups.
-    argument : str
-        What the caller calls the values.
-    key : str, optional
-        Name of the key column; that which holds the keys when not given.
+    ``key`` names the key column; where it is not given, that is the one which holds the keys.
 
     Examples
     --------

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.sketch import Hashes
+from crosslevel.errors import InputError
 from crosslevel.typing import BoolArray, FloatArray, Int64Array
 
 MOST_PEOPLE = 8_000_000
@@ -50,13 +51,14 @@ class ClusterRecords:
         self.hash_rows = Hashes({column: True}, 0)
         self.parts: list[tuple[Int64Array, Int64Array, np.ndarray[tuple[int], np.dtype[np.uint64]], FloatArray]] = []
         self.limit = np.uint64(2**64 - 1)
-        self.kept, self.held = 1.0, 0
+        self.kept, self.held, self.named = 1.0, 0, False
 
     def add(self, batch: pa.RecordBatch, row: int, place: Int64Array, cell: Int64Array, weight: FloatArray) -> None:
         """Take in the people of a batch; those of weight 0 or of no place count for nothing."""
         values = batch.column(self.column)
         number = self.hash_rows(batch.select([self.column]))
         alone = pa.compute.is_null(values, nan_is_null=True).to_numpy(zero_copy_only=False)
+        self.named = self.named or not alone.all()
         if alone.any():
             rows = pa.record_batch({self.column: np.arange(row, row + len(number))[alone]})
             # of rows, which are no clusters: another seed
@@ -79,6 +81,7 @@ class ClusterRecords:
 
     def merge(self, other: ClusterRecords) -> None:
         """Take in the people of another, of other people."""
+        self.named = self.named or other.named
         while self.limit > other.limit:
             self._halve()
         for part in other.parts:
@@ -88,6 +91,10 @@ class ClusterRecords:
 
     def finish(self, cells: Int64Array) -> Clusters:
         """Put people of one place and cluster side by side; ``cells`` are the kinds of people in their final order."""
+        if not self.named:
+            raise InputError(
+                f"cluster={self.column!r} is missing for everybody; name the column of households, or leave it out."
+            )
         place, cell, number, weight = (np.concatenate(c) for c in zip(*self.parts, strict=True))
         order = np.lexsort((number, place))
         place, number = place[order], number[order]

@@ -15,7 +15,7 @@ Scores, families and contrasts that a model makes of these codes are its own mat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -39,6 +39,8 @@ CODE = re.compile(r"0\d+")
 """A code, such as 01001, that makes all of its column codes."""
 STRAY_ROWS, STRAY_SHARE = 20, 0.1
 """In a text column of so many rows, fewer values than this share that are no numbers are slips of the pen, not categories."""
+MISSING_CODE = re.compile(r"-?(?:9*[789]|7+|8+)|-1")
+"""What surveys write for a missing value: 9, 98, 99, 777, -1, -8, -999."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +134,16 @@ class Category:
 class Number:
     """A numeric column: ``(x - mean) / scale``, and 0 with a mark where x is missing.
 
-    The mean is taken out so that float32 keeps its digits; the Gaussian kernel does not see it.
+    The mean is taken out so that float32 keeps its digits; the Gaussian kernel does not see it. ``low`` and ``high`` are the range of
+    the fit, where it is known.
     """
 
     name: str
     mean: float = 0.0
     scale: float = 1.0
     has_null: bool = False
+    low: float = -np.inf
+    high: float = np.inf
 
     @property
     def width(self) -> int:
@@ -407,6 +412,41 @@ def first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[
                 return f"{value!r} in row {row:,}"
             row += 1
     return listed(bad)
+
+
+def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
+    """Find codes of missing values: such numbers, further from all others than the whole range of these, ``least`` times or more.
+
+    Examples
+    --------
+    >>> missing_codes(np.array([18.0, 90.0, 999.0, 999.0])), missing_codes(np.array([1.0, 5.0, 9.0, 9.0]))
+    ((999.0,), ())
+    """
+    known, found = values[~np.isnan(values)], []
+    if not len(known) or not any(MISSING_CODE.fullmatch(f"{v:.9g}") for v in (known.min(), known.max())):
+        return ()
+    distinct, times = np.unique(known, return_counts=True)
+    for sign in (1.0, -1.0):
+        for i in range(1, len(distinct) - 1):  # two others at least: -1 and 1 are two values
+            if not MISSING_CODE.fullmatch(f"{sign * distinct[-i]:.9g}"):
+                break
+            if distinct[-i] - distinct[-i - 1] > distinct[-i - 1] - distinct[0] and times[-i:].max() >= least:
+                found += (sign * distinct[-i:]).tolist()
+                distinct, times = distinct[:-i], times[:-i]
+                break
+        distinct, times = -distinct[::-1], times[::-1]
+    return tuple(found)
+
+
+def describe_codes(columns: Mapping[str, FloatArray], argument: str = "X") -> tuple[str, ...]:
+    """Say which columns of the argument hold numbers that look like codes of missing values."""
+    return tuple(
+        f"{argument}: {name!r} is {listed(map(int, codes))} in {int(np.isin(x, codes).sum()):,} of {len(x):,} row(s), "
+        "further from all other values than these are from one another, and is used as this number. If it is a code of missing "
+        "values, make it missing (NaN) first."
+        for name, x in columns.items()
+        if (codes := missing_codes(x))
+    )
 
 
 def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:

@@ -46,8 +46,8 @@ _INDEX = b"crosslevel.index"
 
 def is_frame(obj: object) -> bool:
     """Tell whether ``obj`` is a table :func:`to_arrow` can read (a bare array is not)."""
-    if type(obj).__module__.partition(".")[0] in ("dask", "pyspark"):
-        return False  # their rows stay with the workers
+    if type(obj).__module__.partition(".")[0] in ("dask", "pyspark", "scipy"):
+        return False  # rows that stay with the workers; sparse matrices, some of which are mappings
     if isinstance(obj, pa.Table | pa.RecordBatch | Mapping) or hasattr(obj, "__arrow_c_stream__"):
         return True
     return isinstance(_wrapped(obj, "frame"), nw.DataFrame | nw.LazyFrame)
@@ -142,7 +142,7 @@ def _from_mapping(columns: Mapping[Any, Any], argument: str) -> pa.Table:
     lengths = {str(name): len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InputError(f"{argument} has columns of different lengths ({lengths}); make them equally long.")
-    _refuse_other_index(columns, argument)
+    refuse_other_index(columns, argument)
     arrays = []
     for name, values in columns.items():
         try:
@@ -154,7 +154,7 @@ def _from_mapping(columns: Mapping[Any, Any], argument: str) -> pa.Table:
     return pa.table(arrays, names=[str(name) for name in columns])  # 1 and "1" are two here, and refused
 
 
-def _refuse_other_index(columns: Mapping[Any, Any], argument: str) -> None:
+def refuse_other_index(columns: Mapping[Any, Any], argument: str) -> None:
     """Refuse Series of one mapping that name their rows differently, or alike in another order."""
     named = {name: values.index for name, values in columns.items() if hasattr(values, "iloc")}
     counts = {name: index.tolist() == list(range(len(index))) for name, index in named.items()}

@@ -33,6 +33,7 @@ from crosslevel.data.columns import (
     canonical,
     check_names,
     decoded,
+    describe_codes,
     first_row,
     is_categorical,
     read_weights,
@@ -291,12 +292,9 @@ def learn_people(
     else:
         chosen = list(check_names(columns, known, "columns"))
         for name in chosen:
-            if name in by:
-                raise InputError(
-                    f"columns names {name!r}, which is the bag key in by; a bag must not be its own feature. Leave it out."
-                )
-            if name == weight:
-                raise InputError(f"columns names {name!r}, which is the weight; leave it out.")
+            if name in by or name == weight:
+                what = "bag key in by, and a bag must not be its own feature" if name in by else "weight"
+                raise InputError(f"columns names {name!r}, which is the {what}; leave it out.")
     codes = check_names(categorical or (), known, "categorical")
     learned = learn(people, chosen, by, weight, codes, unknown, n_sample, seed, n_jobs, progress, engine)
     return _without_idle(learned, columns is not None)
@@ -304,7 +302,9 @@ def learn_people(
 
 def _without_idle(learned: Learned, explicit: bool) -> Learned:
     """Leave out constant columns, and those that tell the place unless they were asked for by name."""
-    dropped, said = [*learned.constant], []
+    numbers = [c.name for c in learned.encoder.columns if isinstance(c, Number)]
+    seen = {n: as_floats(learned.kinds[n].combine_chunks(), n) for n in numbers}
+    dropped, said = [*learned.constant], [*describe_codes(seen, "people")]
     if dropped:
         said.append(f"{len(dropped)} column(s) have only one value and were left out: {listed(dropped, 8)}.")
     if learned.leaking and explicit:
@@ -488,7 +488,8 @@ def _column(name: str, levels: _Levels | None, moments: _Moments | None) -> Cate
         return Category(name, pa.array(sorted(levels.values), type=kind), levels.missing)  # type: ignore[type-var]
     assert moments is not None
     # a scale of 0 is kept only where missing values tell people apart; the value itself is then 0 whatever divides it
-    return Number(name, float(np.float32(moments.mean)), moments.scale or 1.0, moments.missing)
+    mean, scale = float(np.float32(moments.mean)), moments.scale or 1.0
+    return Number(name, mean, scale, moments.missing, moments.low, moments.high)
 
 
 def _is_constant(column: Category | Number, moments: dict[str, _Moments]) -> bool:

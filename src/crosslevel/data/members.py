@@ -5,6 +5,7 @@ What was learned of one table is applied to the next, so that bags to predict ha
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data import frames
-from crosslevel.data.columns import check_names, decoded, first_row, is_categorical, plain_array, refuse_stray_text
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.data.columns import (
+    check_names,
+    decoded,
+    describe_codes,
+    first_row,
+    is_categorical,
+    plain_array,
+    refuse_stray_text,
+)
+from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray
 
 MISSING = ("error", "drop", "indicate")
@@ -85,6 +94,8 @@ def learn_members(
         else:
             x = frames.column(table, name, "columns")
             gap = np.isnan(x)
+            for sentence in describe_codes({name: x}, "columns"):
+                warnings.warn(sentence, CrosslevelWarning, stacklevel=4)
             fill = float(x[~gap].mean()) if missing == "indicate" and gap.any() and not gap.all() else None
             found.append(MemberColumn(name, None, fill))
     return tuple(found)

@@ -2,7 +2,6 @@
 
 ``count_groups(places, by, {"race": ["white", "black"]})`` makes people of counts: a row for every place and group, weighing as many as
 there are. ``learn_covariates(table, names)`` and ``covariates.read(table)`` give numbers and levels of places as columns of a regression.
-``total_column(counts)`` and ``total_rows(counts)`` find totals among what they are totals of, whose people would count twice.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.columns import is_categorical
+from crosslevel.data.totals import total_column, total_rows
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray
 
@@ -27,64 +27,6 @@ WHOLE = 0.005
 """How far counts may be off the number of people, and shares off one, for rounding."""
 ROUNDING = 1e-12
 """Range of a covariate, relative to its largest number, that is rounding."""
-SAME = 1e-9
-"""Largest difference between a total and the sum of its parts, relative to the total, that is rounding."""
-
-
-def total_column(counts: FloatArray) -> int | None:
-    """Find a column that is the sum of all others in every row: of three columns and three rows with people, at least.
-
-    Parts that are the same share of every row may add up to another by chance, and are left alone.
-
-    Parameters
-    ----------
-    counts : (n_rows, n_columns)
-        Rows with missing values are left out.
-
-    Examples
-    --------
-    >>> total_column(np.array([[10.0, 20, 30], [5, 1, 6], [7, 7, 14]]))
-    2
-    """
-    known = counts[(counts > 0).any(axis=1) & np.isfinite(counts).all(axis=1)]
-    rows = known.sum(axis=1, keepdims=True)
-    if known.shape[1] < 3 or len(known) < 3 or np.ptp(known / rows, axis=0).max() < SAME:
-        return None
-    found = (np.abs(2 * known - rows) <= SAME * rows).all(axis=0)
-    return int(np.argmax(found)) if found.any() else None
-
-
-def total_rows(counts: FloatArray, within: Sequence[object] | None = None) -> list[int]:
-    """Find the rows that are, in every column, the sum of all other rows: of three rows with people, at least.
-
-    Where all rows have the same composition, one equal number makes all equal: that can be chance, and they are left alone.
-
-    Parameters
-    ----------
-    counts : (n_rows, n_columns)
-        Missing values count nobody.
-    within : (n_rows,), optional
-        What each row is a part of; rows are compared with the sum of the others of the same whole.
-
-    Examples
-    --------
-    >>> total_rows(np.array([[10.0, 20], [5, 1], [15, 21]]))
-    [2]
-    """
-    counts = np.nan_to_num(counts, posinf=0.0, neginf=0.0)
-    wholes: dict[object, int] = {}
-    code = np.array([wholes.setdefault(w, len(wholes)) for w in within or [None] * len(counts)], dtype=np.intp)
-    people = counts.sum(axis=1)
-    shares = counts / np.where(people > 0, people, 1.0)[:, None]
-    sums = np.zeros((len(wholes), counts.shape[1]))
-    np.add.at(sums, code, counts)
-    same = (people > 0) & (np.abs(2 * counts - sums[code]) <= SAME * sums[code]).all(axis=1)
-    found = []
-    for i in np.flatnonzero(same).tolist():
-        beside = shares[(code == code[i]) & (people > 0)]
-        if len(beside) >= 3 and np.ptp(beside, axis=0).max() > SAME:
-            found.append(i)
-    return found
 
 
 def read_composition(composition: Any) -> dict[str, dict[str, str]]:
@@ -114,7 +56,11 @@ def read_composition(composition: Any) -> dict[str, dict[str, str]]:
 
 
 def count_groups(
-    table: pa.Table, by: str, composition: Mapping[str, Mapping[str, str]], weight: str | None
+    table: pa.Table,
+    by: str,
+    composition: Mapping[str, Mapping[str, str]],
+    weight: str | None,
+    trials: str | None = None,
 ) -> pa.Table:
     """Make people of counts: a row for every place and group that somebody is in, with how many there are.
 
@@ -130,6 +76,8 @@ def count_groups(
         Counts; where ``weight`` is given, counts that add up to it or shares that add up to one.
     weight : str or None
         Column of places: how many people; the sum of the first column's counts when not given.
+    trials : str, optional
+        Column of places that counts the trials, and no group.
 
     Examples
     --------
@@ -141,10 +89,11 @@ def count_groups(
     keys = table[by].to_pylist()
     shares: list[dict[str, FloatArray]] = []
     total = None if weight is None else _read(table, weight, "weight", keys)
+    asked = None if trials is None or trials not in table.column_names else _read(table, trials, "trials", keys)
     for name, levels in composition.items():
         counts = {level: _read(table, column, "composition", keys) for level, column in levels.items()}
         whole = np.sum(list(counts.values()), axis=0)
-        _refuse_total_level(name, counts, levels)
+        _refuse_total_level(name, counts, levels, asked)
         if total is None:
             _refuse_shares(name, np.array(list(counts.values())), whole)
             total = whole
@@ -181,7 +130,15 @@ def count_groups(
     return pa.concat_tables(parts)
 
 
-def _refuse_total_level(name: str, counts: Mapping[str, FloatArray], columns: Mapping[str, str]) -> None:
+def _refuse_total_level(
+    name: str, counts: Mapping[str, FloatArray], columns: Mapping[str, str], trials: FloatArray | None
+) -> None:
+    for level, own in counts.items():
+        if trials is not None and np.array_equal(own, trials):
+            raise InputError(
+                f"composition[{name!r}]: the column {columns[level]!r} is the number of trials in every place, and no group of people; "
+                "leave it out."
+            )
     found = total_column(np.column_stack(list(counts.values())))
     if found is not None:
         level = list(counts)[found]

@@ -18,11 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
+from crosslevel.data.columns import missing_codes
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
 UNNAMED = "partition"
 """What a partition whose labels have no name is called."""
+LARGEST_SHARE_ERROR = 0.5
+"""No estimate of a share has a larger standard error: sqrt(s (1 - s) / n)."""
+FEWEST_OTHERS = 5
+"""Means beside which one that is further away than their range, and a code of missing values, is taken for one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +40,13 @@ class Matched:
         NaN where a value is missing.
     spare : tuple
         Groups that have a row and were not asked for.
+    notes : tuple of str
+        What the reader should know of the order in which they were taken.
     """
 
     columns: dict[str, FloatArray]
     spare: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def read_by_key(
@@ -74,8 +82,12 @@ def read_by_key(
         own = str(getattr(values, "name", None) or name)
         values = pa.table({key: labels, own: checks.as_numbers(values, argument, 1)})
     if len(getattr(values, "shape", ())) == 1 or not frames.is_frame(values):
-        return Matched(_by_position(values, keys, argument, name))
-    table = frames.to_arrow(values, argument)
+        return Matched(_by_position(values, keys, argument, name), notes=_describe_order(keys, argument))
+    table, index = frames.to_arrow(values, argument), set(checks.row_keys(values) or ())
+    if index >= set(keys) and not any(set(keys) & set(held.to_pylist()) for held in table.columns):
+        raise InputError(
+            f"{argument} has the groups in its index, and no column of them; pass {argument}.rename_axis({key!r}).reset_index()."
+        )
     column = _key_column(table, key, argument)
     groups = checks.check_unique(table.select([column]), column, argument)
     there = groups.keys.column(0).to_pylist()
@@ -116,6 +128,18 @@ def _by_position(values: Any, keys: Sequence[Any], argument: str, name: str) -> 
     if array.ndim == 1:
         return {name: array}
     return {f"{name}{j}": np.ascontiguousarray(array[:, j]) for j in range(array.shape[1])}
+
+
+def _describe_order(keys: Sequence[Any], argument: str) -> tuple[str, ...]:
+    """Say so where keys are numbers as text, whose order is not that of the numbers."""
+    if not all(isinstance(k, str) and frames.NUMBER.fullmatch(k) for k in keys) or list(keys) == sorted(
+        keys, key=float
+    ):
+        return ()
+    return (
+        f"{argument} has no names, and the groups are numbers as text, so its values were taken in the order of text, {listed(keys)}; if "
+        f"they are in the order of the numbers, pass a Series of {argument} by group, or make the groups numbers.",
+    )
 
 
 @dataclass(frozen=True)
@@ -186,7 +210,9 @@ def read_published(
                 f"aggregates has {len(matched.spare):,} group(s) without people, {listed(matched.spare)}; nothing can be learned "
                 "from them and they were left out."
             )
-        known = _match_means(errors[p.name], p, "aggregate_se").columns if p.name in errors else {}
+        found = _match_means(errors[p.name], p, "aggregate_se") if p.name in errors else Matched({})
+        known = found.columns
+        warnings += [*matched.notes, *found.notes]
         for name in known:
             if name not in matched.columns:
                 raise InputError(
@@ -196,6 +222,12 @@ def read_published(
         for name, mean in matched.columns.items():
             se = known.get(name, np.full(len(p), np.nan))
             _check_means(name, p, mean, se)
+            if np.nanmin(mean) >= 0 and np.nanmax(mean) <= 1 and (se > LARGEST_SHARE_ERROR).any():
+                first = int(np.argmax(se > LARGEST_SHARE_ERROR))
+                warnings.append(
+                    f"aggregate_se of {name!r} is {se[first]:g} in {p.labels[first]!r}, beside means between 0 and 1; a share has no "
+                    f"standard error above {LARGEST_SHARE_ERROR:g}. If these are percentage points, divide them by 100."
+                )
             out.append(Published(name, j, mean, se))
     if not out:
         raise InputError("aggregates holds no means; pass one column per hidden feature.")
@@ -222,6 +254,14 @@ def _check_means(name: str, partition: Partition, mean: FloatArray, se: FloatArr
     if given < 2:
         raise InputError(
             f"aggregates: {name!r} has a mean in {given} of {len(partition)} groups; at least two are needed."
+        )
+    codes = missing_codes(mean, 1)
+    others = mean[~np.isnan(mean) & ~np.isin(mean, codes)]
+    odd = [v for v in codes if len(others) >= FEWEST_OTHERS and (abs(v) > 9 or v < 0 <= others.min())]
+    if odd:
+        raise InputError(
+            f"aggregates: the mean of {name!r} is {odd[0]:g} in {partition.labels[int(np.argmax(mean == odd[0]))]!r}, and all others are "
+            f"between {others.min():g} and {others.max():g}; {odd[0]:g} is a code of missing values. Leave this mean empty (NaN)."
         )
 
 

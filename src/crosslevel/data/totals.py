@@ -24,6 +24,8 @@ from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 SAME = 1e-5
 """Relative difference of two sums of the same weights that is rounding, of single precision too."""
+SAME_SUM = 1e-9
+"""Largest difference between a total and the sum of its parts, relative to the total, that is rounding."""
 PERCENT_PLACES, PERCENT_TRIALS, PERCENT_SPREAD, PERCENT_MEDIAN, PERCENT_GROWTH = 10, 1000, 0.3, 5, 0.3
 """Whole numbers up to 100 are asked about as percent with at least so many places, with trials that reach so many and whose logarithms
 differ by so much, above this median (counts of rare events hardly grow with trials), and below this rank correlation with trials."""
@@ -222,6 +224,7 @@ def read_counts(
         k, n = checks.check_successes(
             _counts(table, successes, "successes", names), _counts(table, trials, "trials", names), names
         )
+        _refuse_flags(table, "successes", [successes], n)
         _refuse_shares(f"successes={successes!r} is", k[None, :], n)
         return (successes,), k[None, :], n
     if successes is not None:
@@ -232,8 +235,19 @@ def read_counts(
     parts = np.vstack([_counts(table, name, "outcomes", names) for name in chosen])
     n = parts.sum(axis=0) if trials is None else _counts(table, trials, "trials", names)
     checks.check_successes(parts.sum(axis=0), n, names)
+    _refuse_flags(table, "outcomes", chosen, n)
     _refuse_shares(f"outcomes={list(chosen)!r} are", parts, n, trials is not None)
     return chosen, parts, n
+
+
+def _refuse_flags(table: pa.Table, argument: str, columns: Sequence[str], n: FloatArray) -> None:
+    """Refuse true and false in place of counts, except of single trials."""
+    for name in columns:
+        if pa.types.is_boolean(table[name].type) and (n > 1).any():
+            raise InputError(
+                f"{argument} column {name!r} holds true and false, and there are up to {n.max():,.10g} trials in a place; pass the column "
+                "of counts."
+            )
 
 
 def _refuse_shares(what: str, parts: FloatArray, n: FloatArray, told: bool = True) -> None:
@@ -360,6 +374,12 @@ def match_places(found: Places, keys: Sequence[object], weight: FloatArray, n_ro
             f"{len(empty):,} place(s) ({_percent(part)} of the trials) have no people of positive weight ({listed(empty)})"
         )
     kept = np.array([number[key] for key in keys if key in number], dtype=np.intp)
+    own = found.totals.take(kept)
+    if again := total_rows(np.vstack([own.successes, own.trials]).T):
+        raise InputError(
+            f"places: {found.keys[kept[again[0]]]!r} counts what the other places count together, so that everybody counts twice; leave "
+            "its row out of places, and its people out of people."
+        )
     if not sentences:
         return found.take(kept)
     if unmatched == "error" or not len(kept):
@@ -412,3 +432,59 @@ def check_people(keys: Sequence[object], weight: FloatArray, places: Places, who
             f"people are not those of fit: in {int(wrong.sum()):,} place(s) they weigh something else, first in {places.keys[i]!r} "
             f"({now[i]:g}, and {whole[i]:g} in fit). Pass the same people, or fit again."
         )
+
+
+def total_column(counts: FloatArray) -> int | None:
+    """Find a column that is the sum of all others in every row: of three columns and three rows with people, at least.
+
+    Parts that are the same share of every row may add up to another by chance, and are left alone.
+
+    Parameters
+    ----------
+    counts : (n_rows, n_columns)
+        Rows with missing values are left out.
+
+    Examples
+    --------
+    >>> total_column(np.array([[10.0, 20, 30], [5, 1, 6], [7, 7, 14]]))
+    2
+    """
+    known = counts[(counts > 0).any(axis=1) & np.isfinite(counts).all(axis=1)]
+    rows = known.sum(axis=1, keepdims=True)
+    if known.shape[1] < 3 or len(known) < 3 or np.ptp(known / rows, axis=0).max() < SAME_SUM:
+        return None
+    found = (np.abs(2 * known - rows) <= SAME_SUM * rows).all(axis=0)
+    return int(np.argmax(found)) if found.any() else None
+
+
+def total_rows(counts: FloatArray, within: Sequence[object] | None = None) -> list[int]:
+    """Find the rows that are, in every column, the sum of all other rows: of three rows with people, at least.
+
+    Where all rows have the same composition, one equal number makes all equal: that can be chance, and they are left alone.
+
+    Parameters
+    ----------
+    counts : (n_rows, n_columns)
+        Missing values count nobody.
+    within : (n_rows,), optional
+        What each row is a part of; rows are compared with the sum of the others of the same whole.
+
+    Examples
+    --------
+    >>> total_rows(np.array([[10.0, 20], [5, 1], [15, 21]]))
+    [2]
+    """
+    counts = np.nan_to_num(counts, posinf=0.0, neginf=0.0)
+    wholes: dict[object, int] = {}
+    code = np.array([wholes.setdefault(w, len(wholes)) for w in within or [None] * len(counts)], dtype=np.intp)
+    people = counts.sum(axis=1)
+    shares = counts / np.where(people > 0, people, 1.0)[:, None]
+    sums = np.zeros((len(wholes), counts.shape[1]))
+    np.add.at(sums, code, counts)
+    same = (people > 0) & (np.abs(2 * counts - sums[code]) <= SAME_SUM * sums[code]).all(axis=1)
+    found = []
+    for i in np.flatnonzero(same).tolist():
+        beside = shares[(code == code[i]) & (people > 0)]
+        if len(beside) >= 3 and np.ptp(beside, axis=0).max() > SAME_SUM:
+            found.append(i)
+    return found

@@ -17,7 +17,7 @@ import pyarrow as pa
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.checks import align_rows, row_keys
-from crosslevel.data.columns import Category, Number, check_squares
+from crosslevel.data.columns import Category, Number, check_squares, describe_codes
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
 from crosslevel.errors import CrosslevelWarning, InputError, listed
@@ -81,7 +81,7 @@ class Inputs:
     data : dict
         Fingerprints.
     warnings : tuple of str
-        What was left out, in sentences.
+        What was left out or looks odd, in sentences.
     """
 
     people: People
@@ -140,7 +140,7 @@ def read_fit(
                 f"aggregates has the mean of {q.name!r}, which is also a column of X; leave it out of X, or it would be used "
                 "to impute itself."
             )
-    return Inputs(given.people, given.schema, published, given.data, left_out)
+    return Inputs(given.people, given.schema, published, given.data, (*given.warnings, *left_out))
 
 
 def read_grouped(
@@ -176,7 +176,8 @@ def read_grouped(
     if people.weight is not None:
         _check_weighed(people, partitions)
     data = {"X": fingerprint(table), "partition": fingerprint(labels)}
-    return Inputs(people, Schema(columns, partitions, inside), (), data, ())
+    said = describe_codes({c.name: x for c, x in zip(columns, people.X.T, strict=True)})
+    return Inputs(people, Schema(columns, partitions, inside), (), data, said)
 
 
 def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None, frames.FrameKind]:
@@ -197,7 +198,7 @@ def _read(
         for name, g in zip(labels.column_names, groups, strict=True)
     )
     columns = learn_table(table, categorical)
-    weight = _in_order_of(X, None, sample_weight)[1]
+    weight = _in_order_of(X, partition, sample_weight)[1]
     people = _people(table, columns, [g.codes for g in groups], weight, kind, "allow" if allow_missing else "error")
     return table, labels, inside, people, columns, partitions
 
@@ -291,7 +292,11 @@ def _people(
 ) -> People:
     repair = ", or use a method that allows them (missing='mean')"
     matrix = read_matrix(table, columns, missing=missing, repair=repair)
-    weight = None if sample_weight is None else checks.check_weights(_flat(sample_weight), "sample_weight", len(matrix))
+    weight = (
+        None
+        if sample_weight is None
+        else checks.check_weights(_flat(sample_weight, "sample_weight"), "sample_weight", len(matrix))
+    )
     if weight is not None:
         check_squares(weight, "sample_weight")
     return People(matrix, np.column_stack(codes).astype(np.intp), weight, kind)
@@ -320,6 +325,7 @@ def _as_table(X: Any, names: Sequence[str] | None = None) -> tuple[pa.Table, fra
 def _in_order_of(X: Any, partition: Any, sample_weight: Any) -> tuple[Any, Any]:
     """Put groups and weights that carry an index in the order of the rows of X."""
     keys = row_keys(X)
+    checks.check_one_order({"X": X, "partition": partition, "sample_weight": sample_weight})
     return align_rows(partition, keys, "partition"), align_rows(sample_weight, keys, "sample_weight")
 
 
@@ -339,7 +345,7 @@ def _labels(partition: Any, table: pa.Table) -> tuple[pa.Table, pa.Table, str | 
             raise InputError("partition has no columns; pass at least one column of labels.")
     else:
         name = getattr(partition, "name", None)
-        labels = frames.to_arrow({UNNAMED if name is None else str(name): _flat(partition)}, "partition")
+        labels = frames.to_arrow({UNNAMED if name is None else str(name): _flat(partition, "partition")}, "partition")
     if labels.num_rows != table.num_rows:
         raise InputError(
             f"partition has {labels.num_rows:,} labels for {table.num_rows:,} rows of X; pass one per person."
@@ -347,12 +353,13 @@ def _labels(partition: Any, table: pa.Table) -> tuple[pa.Table, pa.Table, str | 
     return labels, table, None
 
 
-def _flat(values: Any) -> Any:
+def _flat(values: Any, argument: str) -> Any:
     if isinstance(values, pa.ChunkedArray | pa.Array):
         return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(checks.unmasked(values))
     if array.ndim != 1:
-        raise InputError(f"an array of shape {array.shape} was passed where one value per person is needed.")
+        what = f"={values!r} is one value" if array.ndim == 0 else f" has shape {array.shape}"
+        raise InputError(f"{argument}{what}; pass one value per person, such as the column X['w'].")
     return array.tolist() if array.dtype == object else array
 
 

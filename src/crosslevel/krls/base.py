@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from crosslevel.data.checks import align_rows
+from crosslevel.data.columns import describe_codes
 from crosslevel.errors import CrosslevelError, CrosslevelWarning, InputError, unknown_name
 from crosslevel.krls.effects import Effect, build_effects, describe_covariates
 from crosslevel.krls.inference import Inference
@@ -64,7 +65,8 @@ class KernelEstimator(BaseEstimator):
         self.loo_, self.loo_curve_ = solution.loo * unit, found.curve * [1.0, unit]
         self.r2_, self.r2_ame_ = model.r2, r2_of_averages(model, self._effects, self.average_effects_)
         self.convergence_ = {"converged": True, "penalty_at_limit": found.bound, "penalties_tried": len(found.curve)}
-        urgent = [*model.describe(), *describe_overlap(self._effects, model.kernel.Z, cells.m)]
+        codes = describe_codes({**dict(zip(given.encoding.names, given.X.T, strict=True)), "y": given.y}, "X, y")
+        urgent = [*codes, *model.describe(), *describe_overlap(self._effects, model.kernel.Z, cells.m)]
         for sentence in urgent:
             warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
         self.warnings_ = (*urgent, *describe_covariates(model, self._effects, given.encoding.names))

@@ -195,11 +195,9 @@ class Inputs:
 def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, survey: bool) -> Inputs:
     """Check everything that a fit is given; the estimator says which columns are codes and what missing values do."""
     kind = frames.frame_kind(X) if frames.is_frame(X) else "pyarrow"
-    keys = row_keys(X)
-    y, sample_weight, cluster = (
-        align_rows(values, keys, name)
-        for name, values in (("y", y), ("sample_weight", sample_weight), ("cluster", cluster))
-    )
+    keys, told = row_keys(X), {"y": y, "sample_weight": sample_weight, "cluster": cluster}
+    checks.check_one_order({"X": X, **told})
+    y, sample_weight, cluster = (align_rows(values, keys, name) for name, values in told.items())
     table = _as_table(estimator, X, reset=True)
     target = read_outcome(y, table.num_rows)
     gaps = missing_rows(table) | np.isnan(target)

@@ -243,7 +243,9 @@ def number_format(table: pa.Table) -> str:
         return ".3f"
     if math.log10(reference.max()) - math.log10(reference.min()) > 4:
         return ".4g"  # rows on different scales: no number of decimals suits all
-    return _with_decimals(float(np.median(reference)), _largest(estimates), digits)
+    form = _with_decimals(float(np.median(reference)), _largest(estimates), digits)
+    # an error that is not zero must not be written as zero: its row would be read as certain, its estimate cut to nothing
+    return form if not errors.size or number(float(errors.min()), form).strip("0.,") else ".4g"
 
 
 def _with_decimals(reference: float, largest: float, digits: int) -> str:

@@ -441,6 +441,8 @@ class SurveyDesign:
                     f"{name}: {int(sure.sum()):,} estimate(s), the first of {first}, have a standard error of 0, since all who were asked "
                     "there agree, or it is one person. That is no certainty about everybody else."
                 )
+            if taken := [n for n in read.keys.column_names if n in ("variable", *more)]:
+                raise InputError(f"by={taken[0]!r} is also a column of the answer, which would replace it; rename it.")
             low, high = normal_interval(estimate, np.sqrt(variance), level, df=self._df(read))
             part: dict[str, Any] = {"variable": [name] * len(estimate)}
             part |= {n: read.keys[n].to_pylist() for n in read.keys.column_names} if read.grouped else {}

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data.checks import as_numbers, check_level
+from crosslevel.data.frames import refuse_other_index
 from crosslevel.errors import InputError, listed, unknown_name
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def tabulate(columns: Mapping[str, Any], keys: Sequence[str]) -> pa.Table:
         raise InputError(f"keys={list(keys)!r} names a column twice; name each once.")
     if "estimate" not in columns:
         raise InputError(f"columns has no 'estimate', only {listed(columns)}; add the column.")
+    refuse_other_index(columns, "columns")
     rest = [n for n in columns if n not in keys and n not in NUMBERS]
     arrays = {n: as_column(columns[n], n, pa.float64() if n in NUMBERS else None) for n in columns}
     lengths = {n: len(a) for n, a in arrays.items()}

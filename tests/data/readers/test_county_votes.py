@@ -257,3 +257,13 @@ def test_a_name_with_two_years_says_none(write):
 def test_parties_of_other_names_are_refused(write):
     with pytest.raises(FileError, match="DEMOCRAT or REPUBLICAN, only of 'D', 'R'"):
         read_county_votes(write(mit(al("JOE", "D", 20), al("DON", "R", 30))))
+
+
+def test_a_states_votes_in_every_county_are_told(write):
+    rows = "".join(f"0201{i},AK,borough {i},116454,163387,318608\n" for i in range(3))
+    with pytest.warns(CrosslevelWarning, match=r"3 counties of the state 02 the same 318,608 votes"):
+        read_county_votes(write(WIDE + rows), year=2016)
+    read_county_votes(
+        write(WIDE + rows.replace("318608", "0").replace("116454", "0").replace("163387", "0")), year=2016
+    )
+    read_county_votes(write(WIDE + "".join(rows.splitlines(keepends=True)[:2])), year=2016)

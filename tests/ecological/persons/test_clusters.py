@@ -241,3 +241,11 @@ def test_intervals_of_the_model_hold_in_worlds_of_its_own(q, people):
         inside = (found.conf_low <= truth[found.race].to_numpy()) & (truth[found.race].to_numpy() <= found.conf_high)
         covered += inside.tolist()
     assert 0.83 <= np.mean(covered) <= 1.0
+
+
+def test_households_that_are_missing_for_everybody_are_refused():
+    people, places = households()
+    with pytest.raises(InputError, match="cluster='home' is missing for everybody"):
+        fit(people.assign(home=None), places, cluster="home")
+    some = people.assign(home=people.home.where(people.index % 2 == 0))
+    assert fit(some, places, cluster="home").cells_.clusters is not None

@@ -14,7 +14,7 @@ SCALES = {"effect_variance": 0.2, "nugget": 0.05}
 
 def make(q=40, seed=0):
     rng = np.random.default_rng(seed)
-    counts = np.maximum((rng.dirichlet([2, 2, 1], q) * 60).astype(int), 1)
+    counts = 30 * np.maximum((rng.dirichlet([2, 2, 1], q) * 60).astype(int), 1)  # more people than votes
     share = counts / counts.sum(axis=1, keepdims=True)
     rate = share @ (1 / (1 + np.exp(-np.array([-1.0, 1.5, 0.2]))))
     table = pd.DataFrame({"town": [f"t{i:02d}" for i in range(q)], **dict(zip(LEVELS.values(), counts.T, strict=True))})
@@ -142,7 +142,7 @@ def test_what_cannot_be_counted_is_refused(table):
     refused(r"composition\['race'\].*'adults_a'", {"race": ["adults_a"]})
     refused("composition='race'", "race")
     refused("n_people", {"n_people": ["adults_a", "adults_b"]})
-    refused("composition column 'adults_a'.*-979 in 't00'", frame=table.assign(adults_a=table["adults_a"] - 1000))
+    refused("composition column 'adults_a'.*-370 in 't00'", frame=table.assign(adults_a=table["adults_a"] - 1000))
     refused("covariates column 'votes' is 900", covariates=["votes"])
     empty = table.assign(**dict.fromkeys(LEVELS.values(), 0))
     refused("'race'.*first 't00'", frame=empty, weight="everybody")
@@ -159,7 +159,7 @@ def test_shares_need_the_number_of_people_and_everybody_a_group(table):
     two = {"race": {"a": "adults_a", "b": "adults_b"}}
     a, n = table["adults_a"][0] + table["adults_b"][0], table["everybody"][0]
     with pytest.raises(
-        InputError, match=rf"composition\['race'\] adds up to {a} in 't00'.*the {n} of weight='everybody'"
+        InputError, match=rf"composition\['race'\] adds up to {a:,} in 't00'.*the {n:,} of weight='everybody'"
     ):
         fit(table, two, weight="everybody")
     assert fit(table, two).place_weight_[0] == a
@@ -180,6 +180,7 @@ def scattered(n=150, seed=0):
     """Three states whose towns scatter by .1, .3 and .9 logits, with no effect of groups."""
     rng = np.random.default_rng(seed)
     table = make(3 * n, seed)
+    table[[*LEVELS.values(), "everybody"]] *= 20
     table["town"], table["state"] = [f"t{i:03d}" for i in range(3 * n)], np.repeat(["a", "b", "c"], n)
     logit = -0.3 + np.repeat([0.1, 0.3, 0.9], n) * rng.normal(size=3 * n)
     return table.assign(votes=20_000, yes=rng.binomial(20_000, 1 / (1 + np.exp(-logit))))
@@ -239,7 +240,7 @@ def test_what_nugget_by_refuses(table):
 def test_counts_and_weights_whose_squares_are_no_numbers_are_refused(table):
     """Counts of 1e200 gave a table of NaN; weights of 1e-300 an error of the library beneath."""
     many = table.assign(**{name: table[name] * 1e200 for name in LEVELS.values()})
-    with pytest.raises(InputError, match=r"weight='n_people' is \S+e\+20[01] in row 0"):
+    with pytest.raises(InputError, match=r"weight='n_people' is \S+e\+20[0-3] in row 0"):
         fit(many)
     people = table.loc[table.index.repeat(3), ["town"]].assign(race=list(LEVELS) * len(table), w=1e-300)
     with pytest.raises(InputError, match="weight='w' is 1e-300 in row 0"):
@@ -254,3 +255,17 @@ def test_the_unit_of_a_covariate_does_not_matter(table):
     np.testing.assert_array_equal(huge["estimate"], plain["estimate"])
     with pytest.raises(InputError, match="'density' is 0.1 in all places"):
         fit(table.assign(density=0.1 * (1 + 1e-16 * np.arange(len(table)))), covariates=["density"])
+
+
+def test_groups_that_lack_people_are_said_and_trials_are_no_group(table):
+    two = {"race": {"b": "adults_b", "c": "adults_c"}}
+    n, first = table["adults_b"] + table["adults_c"], table["town"][0]
+    trials = table.assign(votes=1500, yes=table["yes"])
+    with pytest.warns(CrosslevelWarning, match=rf"composition.*first {n[0]:,} people and 1,500 trials in '{first}'"):
+        found = fit(trials, two)
+    assert any("fewer people than trials" in text for text in found.warnings_)
+    thousands = table.assign(**{v: table[v] / 1000 for v in LEVELS.values()})
+    with pytest.warns(CrosslevelWarning, match="composition counts fewer people than trials in 40 of 40 places"):
+        fit(thousands)
+    with pytest.raises(InputError, match=r"composition\['race'\]: the column 'votes' is the number of trials"):
+        fit(table, {"race": {**LEVELS, "d": "votes"}})

@@ -319,3 +319,9 @@ def test_the_hidden_label_test_names_errors_of_every_method(world):
     assert np.isnan(found.select(method="goodman", by="all")["coverage"][0])
     with pytest.raises(InputError, match="names only columns that are hidden"):
         cl.diagnostics.hidden_label(model, world.people, "race == 'white'", by=["race"])
+
+
+def test_people_coded_otherwise_than_in_fit_are_refused(world, model):
+    people = world.people.to_pandas()
+    with pytest.raises(InputError, match="people are not those of fit.*'sex'"):
+        model.learn_confounding(people.assign(sex=3 - people.sex), LABELS)

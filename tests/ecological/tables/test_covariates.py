@@ -168,3 +168,9 @@ def test_a_categorical_of_numbers_is_categories():
     groups, votes, _, _ = world(n=20)
     with pytest.raises(InputError, match=r"zb\['region'\].*categories"):
         king(groups, votes, zb=pd.DataFrame({"region": pd.Categorical(np.arange(20) % 3)}))
+
+
+def test_districts_in_a_column_of_two_dimensions_are_refused():
+    groups = np.array([[90.0, 10], [20, 80], [50, 50], [70, 30]])
+    with pytest.raises(InputError, match="pool has several values"):
+        rxc(groups, groups[:, ::-1], kind="votes", pool=np.array([["n"], ["n"], ["s"], ["s"]]))

@@ -122,7 +122,10 @@ def test_published_errors_make_a_mean_count_less(world):
     se = np.full(len(odd), 1e-4)
     plain = CrossLevelImputer().fit(world.X, world.group, odd)
     se[0] = 10.0
-    unsure = CrossLevelImputer().fit(world.X, world.group, odd, aggregate_se={"partition": np.arange(30), "hidden": se})
+    with pytest.warns(CrosslevelWarning, match="aggregate_se of 'hidden' is 10 in 0"):
+        unsure = CrossLevelImputer().fit(
+            world.X, world.group, odd, aggregate_se={"partition": np.arange(30), "hidden": se}
+        )
     without = odd.copy()
     without[0] = np.nan
     none = CrossLevelImputer().fit(world.X, world.group, without)

@@ -40,7 +40,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.checks import align_groups, names_of, row_keys, take_rows
+from crosslevel.data.checks import align_groups, check_one_order, names_of, row_keys, take_rows
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array, IntArray
 
@@ -49,6 +49,8 @@ _START = re.compile(rf"[(\[]?\s*{_LIMIT}\s*(?:[-–,+]|to\b|and\b)")
 """Where the text of an interval says that it starts: 20-39, [20, 40), 20 to 39, 80+."""
 _BRACKETS = re.compile(rf"[(\[]\s*{_LIMIT}\s*,\s*{_LIMIT}\s*[)\]]")
 """An interval as pandas writes it."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+"""The commas of 1,000-1,999."""
 NEAR = 0.2
 """Share of its width by which a named interval may miss its region: limits are rounded, and (4, 9] are the ages [5, 10)."""
 
@@ -279,7 +281,8 @@ def align_to_regions(
     keys = row_keys(y if order is None else take_rows(y, order))
     names = None if getattr(regions, "names", None) is None else [name_text(name) for name in regions.names]  # type: ignore[attr-defined]
     if names is None or (regions.dimension == 1 and len(set(names)) < len(names)):  # age groups of several areas
-        _check_one_order(found, keys)
+        if keys is None:
+            check_one_order(found)
         return tuple(align_groups(values, keys, name) for name, values in found.items())
     if regions.dimension > 1:
         return tuple(align_groups(_named_by_text(v, names, name), names, name) for name, v in found.items())
@@ -288,17 +291,6 @@ def align_to_regions(
         align_groups(_with_text(v), names, name) if _carries(v, names) else align_groups(v, rest, name)
         for name, v in found.items()
     )
-
-
-def _check_one_order(found: Mapping[str, Any], keys: list[Any] | None) -> None:
-    """Refuse values that carry the same index in different orders beside values that carry none, which could follow either."""
-    told = [] if keys is not None else [(name, row_keys(v)) for name, v in found.items() if row_keys(v) is not None]
-    for name, index in told[1:]:
-        if index != told[0][1] and sorted(map(str, index or ())) == sorted(map(str, told[0][1] or ())):
-            raise InputError(
-                f"{told[0][0]} and {name} have the same index in different orders, and {next(iter(found))} has none to say which is "
-                f"that of the regions; pass all of them with their index, or all as arrays in the order of the regions."
-            )
 
 
 def _by_limits(regions: Regions, values: Any, argument: str) -> IntArray | None:
@@ -310,6 +302,7 @@ def _by_limits(regions: Regions, values: Any, argument: str) -> IntArray | None:
         return None
     limits = np.hstack(regions.bounds())
     text = [k.strip() if isinstance(k, str) else "" for k in keys]
+    text = [t if t[:1] in ("(", "[") else _THOUSANDS.sub("", t) for t in text]
     cut, starts = [_BRACKETS.fullmatch(t) for t in text], [_START.match(t) for t in text]
     near, sides = np.zeros(len(keys)), [[0], [1]]
     bins = all(cut) or all(isinstance(getattr(k, "left", None), Real) for k in keys)

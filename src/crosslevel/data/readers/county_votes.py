@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,8 @@ class Votes:
     recoded: bool = False
 
 
+REPEATED = 3
+"""Counties of a state with equal votes that are no coincidence."""
 COUNTY = re.compile(r"(?!00)\d\d(?!000)\d{3}")
 Record = dict[str, str | None]
 Place = tuple[int | str | None, ...]
@@ -331,6 +334,15 @@ def _unique(found: list[Votes], add_up: bool, path: Path) -> list[Votes]:
 
 
 def _check(answer: list[Votes], path: Path) -> None:
+    alike = Counter((v.year, str(v.fips)[:2], v.votes_dem, v.votes_rep, v.votes_total) for v in answer if v.votes_total)
+    repeated = [key for key, counties in alike.items() if counties >= REPEATED]
+    if repeated:
+        warnings.warn(
+            f"{path} gives {alike[repeated[0]]:,} counties of the state {repeated[0][1]} the same {repeated[0][-1]:,} votes, as files do "
+            "that have a state's votes in the place of each county's: they would be counted again and again. Keep one row for the state.",
+            CrosslevelWarning,
+            stacklevel=3,
+        )
     over = [v for v in answer if v.votes_dem + v.votes_rep > v.votes_total]
     if over:
         raise FileError(

@@ -312,7 +312,7 @@ class EcologicalInference(PersonsEstimator):
             if people is not None:
                 raise InputError("people and composition are both given; pass people=None, or leave composition out.")
             groups, weight = read_composition(composition), N_PEOPLE
-            people = count_groups(to_arrow(places, "places"), by, groups, given_weight)
+            people = count_groups(to_arrow(places, "places"), by, groups, given_weight, trials)
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
         learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)

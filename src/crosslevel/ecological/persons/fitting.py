@@ -67,6 +67,8 @@ MOST_APART, MOST_OFF = 0.3, 0.02
 taken to follow the totals."""
 FEWEST_PEOPLE = 100
 """Effective number of people of a place below which its shares say too little for intervals to hold what they promise."""
+ENOUGH_PEOPLE = 0.9
+"""People of a place over its trials, below which counts of groups lack people."""
 
 
 def check_parameters(model: EcologicalInference) -> None:
@@ -289,6 +291,15 @@ def describe_input(
 ) -> list[str]:
     """Say where totals look like samples, weights do not follow them, and counts of places contradict the people sampled there."""
     said = describe_totals(places.totals, cells.total, match_totals, counted)
+    n = places.totals.trials[int(places.totals.turnout)]
+    short = cells.total < ENOUGH_PEOPLE * n
+    if counted and short.mean() > 0.5:
+        i = int(np.argmax(short))
+        said.append(
+            f"composition counts fewer people than trials in {int(short.sum()):,} of {len(n):,} places, first {cells.total[i]:,.10g} "
+            f"people and {n[i]:,.10g} trials in {places.keys[i]!r}: who is in none of the groups is left out of every answer. Name "
+            "columns for all groups, and give counts of people, not of thousands."
+        )
     if known is None:
         return said
     effects = effects_of(bins, None)

@@ -26,7 +26,7 @@ from scipy import linalg, special
 
 from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs
-from crosslevel.data.place_cells import Pairs, PlaceCells, count_people
+from crosslevel.data.place_cells import Labels, Pairs, PlaceCells, count_people
 from crosslevel.data.totals import Totals, check_people
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
@@ -438,10 +438,10 @@ class GroupSource:
         return out * size
 
 
-def source_of(
-    model: EcologicalInference, request: Request, question: Question, people: Batches, progress: Progress | None
-) -> Source:
-    """Go over the people once and cut places in the parts asked for."""
+def count_again(
+    model: EcologicalInference, people: Batches, labels: Labels | None = None, progress: Progress | None = None
+) -> PlaceCells:
+    """Count the people of the fit again, with the weights that it gave them; refuse others."""
     places = model.places_
     found = count_people(
         people,
@@ -449,15 +449,24 @@ def source_of(
         place=places.by,
         keys=places.keys,
         weight=model.weight_,
-        labels=labels_of(request, people.schema),
+        labels=labels,
         counted=model._counted,
         progress=progress,
         engine=None if model._counted or model.engine == "local" else model._cluster,
     )
     check_people(places.keys, found.total, places, model.place_weight_, False)
+    return rake_cells(model.model_, found)
+
+
+def source_of(
+    model: EcologicalInference, request: Request, question: Question, people: Batches, progress: Progress | None
+) -> Source:
+    """Go over the people once and cut places in the parts asked for."""
+    places = model.places_
+    found = count_again(model, people, labels_of(request, people.schema), progress)
     kinds = {name: people.schema.field(name).type for name in request.by}
     types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
-    found, jobs, sampling = rake_cells(model.model_, found), count_jobs(model.n_jobs), bool(model.sampling_error)
+    jobs, sampling = count_jobs(model.n_jobs), bool(model.sampling_error)
     if model.likelihood == "exact":
         from crosslevel.ecological.persons.subgroup_draws import parts_of
 

@@ -19,7 +19,7 @@ from crosslevel.data.progress import count_steps, follow
 from crosslevel.data.queries import read_query
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.fitting import learn_features
-from crosslevel.ecological.persons.groups import allowance_of
+from crosslevel.ecological.persons.groups import allowance_of, count_again
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, describe_split, hide
 from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
 from crosslevel.errors import InputError, unknown_name
@@ -49,6 +49,7 @@ def hide_and_learn(
 
     With ``survey`` the selection of respondents comes too, measured on the labels that the survey of the fit has.
     """
+    count_again(model, stream)
     wanted = read_labels(labels, hidden, stream, model)
     named = read_families(families, wanted)
     bins, cuts = comparison(model, stream, by)

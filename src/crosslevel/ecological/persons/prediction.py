@@ -11,6 +11,7 @@ import pyarrow as pa
 from scipy import linalg, special
 
 from crosslevel.data.batches import Batches
+from crosslevel.data.cells import warn_new_people
 from crosslevel.data.checks import count_jobs
 from crosslevel.data.place_cells import Pairs, PlaceCells, count_people
 from crosslevel.ecological.covariance import (
@@ -164,6 +165,7 @@ def new_places(
     """Predict the logit of new places' rates from their people; ``terms`` are over the fitted and the new, ``table`` holds the new."""
     model, q, jobs = fitted.model_, len(fitted.places_), count_jobs(fitted.n_jobs)
     by, weight, counted = fitted.places_.by, fitted.weight_, fitted._counted
+    warn_new_people(people, model.bins.encoder, 6)
     cells = count_people(people, model.bins, place=by, keys=new, weight=weight, counted=counted)
     check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
     columns = None if model.covariates is None else model.covariates.read(table)

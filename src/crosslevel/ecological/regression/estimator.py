@@ -14,6 +14,7 @@ from scipy import sparse
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
+from crosslevel.data.cells import warn_new_people
 from crosslevel.data.queries import ALL, SUBGROUP
 from crosslevel.data.totals import Places, check_people, match_places
 from crosslevel.ecological.answers import Source
@@ -349,6 +350,7 @@ class DistributionRegression(PlaceEstimator):
         from crosslevel.ecological.validation import check_inhabited
 
         by, q = self.places_.by, len(self.places_)
+        warn_new_people(people, self.embedder_.encoder_)
         found = self.embedder_.transform(people, by=by)
         rows = {key: i for i, key in enumerate(found.key_table[by].to_pylist())}
         check_inhabited([key for key in new if key not in rows])

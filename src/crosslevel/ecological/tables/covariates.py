@@ -116,6 +116,8 @@ def unit_values(given: Any, argument: str, tables: UnitTables, groups: object) -
         return list(given.iloc[by_name].tolist())
     given = checks.align_rows(given, checks.row_keys(groups), argument)
     values = list(getattr(given, "tolist", lambda: given)())
+    if any(isinstance(v, list | tuple | dict) for v in values):
+        raise InputError(f"{argument} has several values a unit; pass one for each, such as a column of a frame.")
     return [v for v, k in zip(values, rows_kept(tables, groups, argument, len(values)), strict=True) if k]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data import checks
-from crosslevel.data.place_columns import SAME, total_column, total_rows
+from crosslevel.data.totals import SAME_SUM, total_column, total_rows
 from crosslevel.ecological.tables.cleaning import Margins, Notes, check_choice, sides
 from crosslevel.ecological.tables.shares import SHARE_ROUNDING
 from crosslevel.errors import InputError, listed
@@ -246,11 +246,11 @@ def sum_column(counts: FloatArray) -> list[int]:
         relation *= 1 if (relation < 0).sum() == 1 else -1
         whole, parts = int(np.argmin(relation)), np.flatnonzero(relation == 1).tolist()
         adds_up = (
-            np.abs(relation).sum() == 1 + len(parts) and (np.abs(known @ relation) <= SAME * known[:, whole]).all()
+            np.abs(relation).sum() == 1 + len(parts) and (np.abs(known @ relation) <= SAME_SUM * known[:, whole]).all()
         )
-        if adds_up and len(parts) > 1 and np.ptp(share[:, whole]) > SAME and known[:, whole].sum() > LARGE_UNIT:
+        if adds_up and len(parts) > 1 and np.ptp(share[:, whole]) > SAME_SUM and known[:, whole].sum() > LARGE_UNIT:
             return [whole, *parts]
-        if np.abs(R[:, apart] @ slope - R[:, j]).max() > SAME:
+        if np.abs(R[:, apart] @ slope - R[:, j]).max() > SAME_SUM:
             apart.append(j)
     return [-1]
 
@@ -269,7 +269,7 @@ def refuse_total_unit(m: Margins, totals: Mapping[str, FloatArray] | None = None
     found = total_rows(counts)
     if totals:
         size, given = np.maximum(m.X.sum(axis=1), m.T.sum(axis=1)), np.column_stack(list(totals.values()))
-        exact = (np.abs(2 * given - given.sum(axis=0)) <= SAME * given.sum(axis=0)).all(axis=1)
+        exact = (np.abs(2 * given - given.sum(axis=0)) <= SAME_SUM * given.sum(axis=0)).all(axis=1)
         near = np.abs(2 * counts - counts.sum(axis=0)).max(axis=1) <= SHARE_ROUNDING * size
         shares = counts[size > 0] / size[size > 0, None]
         if (
@@ -299,8 +299,8 @@ def _subtotals(counts: FloatArray, units: Sequence[object]) -> list[int]:
     found = []
     for i in np.flatnonzero(called & counts.any(axis=1)).tolist():
         own, here = counts[i].sum(), other[:i].sum()
-        end = np.minimum(np.searchsorted(people, people + own * (1 - SAME)), len(sums) - 1)
-        same = (np.abs(sums[end] - sums - counts[i]) <= SAME * (sums[end] + 1)).all(axis=1)
+        end = np.minimum(np.searchsorted(people, people + own * (1 - SAME_SUM)), len(sums) - 1)
+        same = (np.abs(sums[end] - sums - counts[i]) <= SAME_SUM * (sums[end] + 1)).all(axis=1)
         if (same & ((own > 2 * LARGE_UNIT) | ((end - start > 1) & ((end == here) | (start == here))))).any():
             found.append(i)
     return found

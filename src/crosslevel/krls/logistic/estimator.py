@@ -117,6 +117,7 @@ class KernelLogistic(ClassifierMixin, GroupReports):
             True for a bar on stderr, or a function of what is done and all there is to do.
         """
         self._check_parameters()
+        checks.check_one_order({"X": X, "y": y, "sample_weight": sample_weight, "cluster": cluster})
         classes, target = _read_classes(checks.align_rows(y, checks.row_keys(X), "y"))
         checks.check_flags(self)
         given = read_fit(self, X, target, sample_weight, cluster, False)
