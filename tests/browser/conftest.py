@@ -68,6 +68,7 @@ def drawn():
             try:
                 page.wait_for_function(CHART, arg=[n, times], polling=50, timeout=PATIENCE / 10)
             except Late:
+                page.bring_to_front()
                 page.screenshot()
             else:
                 return page.locator(".chart").nth(n)

@@ -145,7 +145,7 @@ def test_names_that_are_not_there():
         ({"by": "k", "weight": "ww"}, "weight='ww' is not a column.*Did you mean 'w'"),
         ({"by": "k", "columns": ["x", "xx"]}, "columns='xx' is not a column.*Did you mean 'x'"),
         ({"by": "k", "columns": "x"}, r"columns='x' is one name; pass a list"),
-        ({"by": "k", "columns": ["k", "x"]}, "columns names 'k', which is the bag key.*Leave it out"),
+        ({"by": "k", "columns": ["k", "x"]}, "columns names 'k', which is the bag key.*leave it out"),
         ({"by": "k", "columns": ["w", "x"], "weight": "w"}, "columns names 'w', which is the weight"),
         ({"by": "k", "where": "agee > 3"}, "agee"),
     ):

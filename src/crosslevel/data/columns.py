@@ -438,10 +438,10 @@ def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
     return tuple(found)
 
 
-def describe_codes(columns: Mapping[str, FloatArray], argument: str = "X") -> tuple[str, ...]:
+def describe_codes(columns: Mapping[str, FloatArray], argument: str = "X", of: str = "row(s)") -> tuple[str, ...]:
     """Say which columns of the argument hold numbers that look like codes of missing values."""
     return tuple(
-        f"{argument}: {name!r} is {listed(map(int, codes))} in {int(np.isin(x, codes).sum()):,} of {len(x):,} row(s), "
+        f"{argument}: {name!r} is {listed(map(int, codes))} in {int(np.isin(x, codes).sum()):,} of {len(x):,} {of}, "
         "further from all other values than these are from one another, and is used as this number. If it is a code of missing "
         "values, make it missing (NaN) first."
         for name, x in columns.items()

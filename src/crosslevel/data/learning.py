@@ -304,7 +304,7 @@ def _without_idle(learned: Learned, explicit: bool) -> Learned:
     """Leave out constant columns, and those that tell the place unless they were asked for by name."""
     numbers = [c.name for c in learned.encoder.columns if isinstance(c, Number)]
     seen = {n: as_floats(learned.kinds[n].combine_chunks(), n) for n in numbers}
-    dropped, said = [*learned.constant], [*describe_codes(seen, "people")]
+    dropped, said = [*learned.constant], [*describe_codes(seen, "people", "kind(s) of people sampled")]
     if dropped:
         said.append(f"{len(dropped)} column(s) have only one value and were left out: {listed(dropped, 8)}.")
     if learned.leaking and explicit:
