@@ -93,3 +93,17 @@ def test_a_search_cut_short_says_so():
     )
     assert not found.convergence.converged
     assert found.convergence.slope > 1.0
+
+
+def test_a_search_that_stopped_on_a_slope_is_begun_again_where_it_stopped():
+    def steep(t):
+        return -float(t[0] ** 4 + 10.0 * (t[1] - t[0]) ** 2), np.array(
+            [-4.0 * t[0] ** 3 + 20.0 * (t[1] - t[0]), -20.0 * (t[1] - t[0])]
+        )
+
+    short = {"options": {"maxiter": 3}}
+    once = maximize(steep, [np.array([3.0, -2.0])], rounds=1, **short)
+    again = maximize(steep, [np.array([3.0, -2.0])], rounds=40, **short)
+    assert not once.convergence.converged
+    assert again.convergence.converged
+    assert again.value > once.value

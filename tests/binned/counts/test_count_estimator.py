@@ -429,6 +429,7 @@ def test_shares_given_for_counts_are_told(y):
     with pytest.warns(CrosslevelWarning, match="y has fractions"):
         BinnedCountGP("binomial", random_state=0).fit(bins, y, trials=[100, 100, 100])
     BinnedCountGP(random_state=0).fit(bins, [0.5, 37.8, 34.0])  # weighted counts
+    BinnedCountGP(random_state=0).fit(bins, [0.5, 37.65, 62.0])  # which add up to nearly a hundred
 
 
 def test_areas_may_be_missing_or_asked_for_in_a_series():
@@ -438,3 +439,14 @@ def test_areas_may_be_missing_or_asked_for_in_a_series():
     fit = BinnedCountGP(random_state=0).fit(bins, y, pool=["a", "b", "a", "b"])
     asked = fit.predict(Intervals([0], [20]), pool=pd.Series(["b"]))
     np.testing.assert_allclose(asked, fit.predict(Intervals([0], [20]), pool=["b"]))
+
+
+def test_scales_are_the_posterior_means_over_smooth_kernels():
+    gp = BinnedCountGP(random_state=0).fit(Intervals.from_edges([0, 5, 10, 15, 20, 30]), [40, 80, 120, 90, 60])
+    c = gp._model.curve
+    smooth = np.array([k in ("eq", "matern32", "matern52") for k in c.kernel])
+    assert 0 < smooth.sum() < len(smooth)
+    for name, values in (("scale", c.scale), ("lengthscale", c.length)):
+        mean = c.weight[smooth] @ values[smooth] / c.weight[smooth].sum()
+        assert gp.hyperparameters_[name] == pytest.approx(mean)
+    assert "averaged by evidence over " + " + ".join(dict.fromkeys(c.kernel)) in gp._model.describe()

@@ -442,3 +442,13 @@ def test_units_of_a_few_people_are_answered_inside_the_bounds_if_at_all():
     X, T = rng.multinomial(10, [0.5, 0.5], 60), rng.multinomial(10, [0.1, 0.9], 60)
     found = king(X, T, n_draws=100, allow_unconverged=True)
     assert ((found["estimate"] >= found["lower"] - 1e-9) & (found["estimate"] <= found["upper"] + 1e-9)).all()
+
+
+def test_the_order_of_units_does_not_decide_whether_sampling_succeeds():
+    people = np.array([[379.0, 353], [363, 164], [456, 396], [67, 154], [311, 497], [195, 123], [124, 771], [235, 191]])
+    votes = np.array([[482.0, 250], [430, 97], [582, 270], [126, 95], [447, 361], [260, 58], [468, 427], [340, 86]])
+    told = set()
+    for order in (np.arange(8), np.arange(8)[::-1], np.array([3, 0, 7, 1, 5, 2, 6, 4])):
+        found = king(people[order], votes[order], n_draws=100, allow_unconverged=True)
+        told.add((found.diagnostics["effective_draws"], tuple(found.diagnostics["mean"])))
+    assert len(told) == 1
