@@ -199,12 +199,11 @@ def test_an_unknown_choice_is_refused():
 def test_the_people_of_the_fit_pass_and_others_do_not():
     found, whole = matched(places("ab"), ["a", "b"]), np.array([4.0, 6.0])
     keys, weight = ["a", "a", "b", "elsewhere"], np.array([1.0, 3.0, 6.0, 9.0])
-    check_people(keys, weight, found, whole, part=False)
-    check_people(keys, weight / 2, found, whole, part=True)
+    check_people(keys, weight, found, whole)
     with pytest.raises(InputError, match=r"1.*'b'.*\(5.*6"):
-        check_people(keys, np.array([1.0, 3.0, 5.0, 9.0]), found, whole, part=False)
+        check_people(keys, np.array([1.0, 3.0, 5.0, 9.0]), found, whole)
     with pytest.raises(InputError, match=r"first in 'a' \(5, and 4 in fit\)"):
-        check_people(keys, np.array([2.0, 3.0, 6.0, 9.0]), found, whole, part=True)
+        check_people(keys, np.array([2.0, 3.0, 6.0, 9.0]), found, whole)
 
 
 def test_shares_in_place_of_counts_are_refused_and_per_cent_is_asked_about():
@@ -289,9 +288,9 @@ def test_counts_in_thousands_are_told_what_they_may_be():
 
 def test_weights_in_single_precision_are_the_same_people():
     found, weight = matched(places("ab"), ["a", "b"]), np.array([4.1, 6.3])
-    check_people(["a", "b"], weight.astype(np.float32).astype(float), found, weight, part=False)
+    check_people(["a", "b"], weight.astype(np.float32).astype(float), found, weight)
     with pytest.raises(InputError, match="people are not those of fit"):
-        check_people(["a", "b"], weight * (1 + 1e-4), found, weight, part=False)
+        check_people(["a", "b"], weight * (1 + 1e-4), found, weight)
 
 
 def test_true_and_false_are_no_counts_but_of_single_trials():

@@ -409,7 +409,7 @@ def _repair(found: Places, keys: Sequence[object], some: bool) -> str:
     return "Correct the keys, or pass unmatched='drop' to leave them out."
 
 
-def check_people(keys: Sequence[object], weight: FloatArray, places: Places, whole: FloatArray, part: bool) -> None:
+def check_people(keys: Sequence[object], weight: FloatArray, places: Places, whole: FloatArray) -> None:
     """Refuse people who are not those of the fit: the parts of a place would not be parts of what was fitted.
 
     Parameters
@@ -419,13 +419,11 @@ def check_people(keys: Sequence[object], weight: FloatArray, places: Places, who
     places : Places
     whole : (q,)
         Weight of each place in the fit.
-    part : bool
-        Whether only some of the people were asked for, so that they may weigh less.
     """
     number = {key: i for i, key in enumerate(places.keys)}
     inside = [i for i, key in enumerate(keys) if key in number]
     now = np.bincount([number[keys[i]] for i in inside], weights=weight[inside], minlength=len(whole))
-    wrong = (now > whole * (1 + SAME)) | ((now < whole * (1 - SAME)) & (not part))
+    wrong = np.abs(now - whole) > SAME * whole
     if wrong.any():
         i = int(np.argmax(wrong))
         raise InputError(

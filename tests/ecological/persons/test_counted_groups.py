@@ -240,7 +240,7 @@ def test_what_nugget_by_refuses(table):
 def test_counts_and_weights_whose_squares_are_no_numbers_are_refused(table):
     """Counts of 1e200 gave a table of NaN; weights of 1e-300 an error of the library beneath."""
     many = table.assign(**{name: table[name] * 1e200 for name in LEVELS.values()})
-    with pytest.raises(InputError, match=r"weight='n_people' is \S+e\+20[0-3] in row 0"):
+    with pytest.raises(InputError, match=r"weight='n_people' is \S+e\+202 in row 0"):
         fit(many)
     people = table.loc[table.index.repeat(3), ["town"]].assign(race=list(LEVELS) * len(table), w=1e-300)
     with pytest.raises(InputError, match="weight='w' is 1e-300 in row 0"):

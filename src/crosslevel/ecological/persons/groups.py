@@ -454,7 +454,7 @@ def count_again(
         progress=progress,
         engine=None if model._counted or model.engine == "local" else model._cluster,
     )
-    check_people(places.keys, found.total, places, model.place_weight_, False)
+    check_people(places.keys, found.total, places, model.place_weight_)
     return rake_cells(model.model_, found)
 
 

@@ -374,7 +374,7 @@ def _everybody(bags: Embeddings) -> IntArray:
 def _check_same(bags: Embeddings, places: Places, whole: Embeddings) -> None:
     """Refuse people who are not those of the fit: places of other weight, or of other embeddings than ``whole``."""
     rows, keys = _everybody(bags), bags.key_table[places.by].to_pylist()
-    check_people([keys[i] for i in rows], bags.weight[rows], places, whole.weight, False)
+    check_people([keys[i] for i in rows], bags.weight[rows], places, whole.weight)
     number = {key: i for i, key in enumerate(places.keys)}
     rows = rows[[keys[i] in number for i in rows]]
     at = (np.array([number[keys[i]] for i in rows]), rows)
