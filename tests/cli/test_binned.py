@@ -274,7 +274,7 @@ def test_bins():
     assert low.tolist() == [18, -5, 85, 1000, -10]
     assert high.tolist() == [25, 5, np.inf, 2000, -5]
     for bad in ("18", "18-", "a-b", "18-25-30"):
-        with pytest.raises(InputError, match="is not a bin"):
+        with pytest.raises(InputError):
             parse_bins([bad])
 
 

@@ -125,7 +125,7 @@ def test_heads_and_other_methods(ask):
 
 
 def test_a_port_that_is_taken(ask, folder):
-    with pytest.raises(InputError, match=f"--port {ask.port} cannot be had"):
+    with pytest.raises(InputError):
         make_server(folder, ask.port)
 
 

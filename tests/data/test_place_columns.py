@@ -19,10 +19,7 @@ def counted(columns, composition=None, weight=None):
 def test_a_level_that_is_the_sum_of_the_others_is_refused():
     everybody = np.add(COUNTS["white"], COUNTS["black"])
     three = {"race": {**RACE["race"], "all": "everybody"}}
-    message = (
-        r"composition\['race'\]: the column 'everybody' is the sum of the others.*leave it out, or pass it as weight="
-    )
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError):
         counted({**COUNTS, "everybody": everybody}, three)
     assert counted({**COUNTS, "everybody": np.add(everybody, [0, 0, 1, 0])}, three).num_rows == 12
     assert counted({**COUNTS, "everybody": everybody}, weight="everybody").num_rows == 8
@@ -30,23 +27,21 @@ def test_a_level_that_is_the_sum_of_the_others_is_refused():
 
 def test_a_place_that_is_the_sum_of_the_others_is_refused():
     total = {"town": [*COUNTS["town"], "all"], **{n: [*COUNTS[n], sum(COUNTS[n])] for n in ("white", "black")}}
-    with pytest.raises(
-        InputError, match="composition: 'all' counts in every level what the other places count together"
-    ):
+    with pytest.raises(InputError):
         counted(total)
     people = np.add(total["white"], total["black"])
     shares = {"town": total["town"], **{n: np.array(total[n]) / people for n in ("white", "black")}, "n": people}
-    with pytest.raises(InputError, match="composition: 'all' counts"):
+    with pytest.raises(InputError):
         counted(shares, weight="n")
     assert counted({**total, "white": [*COUNTS["white"], 106]}).num_rows == 10
 
 
 def test_percentages_need_the_number_of_people():
     percent = {"town": list("abc"), "white": [30.5, 40.0, 99.9], "black": [69.5, 60.0, 0.2]}
-    with pytest.raises(InputError, match=r"composition\['race'\] adds up to 100 in every place: these are percentages"):
+    with pytest.raises(InputError):
         counted(percent)
     whole = {"town": list("abc"), "white": [30, 40, 99], "black": [70, 60, 1]}
-    with pytest.warns(CrosslevelWarning, match=r"composition\['race'\] adds up to 100 in every place. If these are"):
+    with pytest.warns(CrosslevelWarning):
         assert counted(whole).num_rows == 6
     assert counted({**whole, "black": [71, 60, 1]}).num_rows == 6
 

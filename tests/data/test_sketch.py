@@ -112,7 +112,7 @@ def test_people_without_weight_are_nobody():
     found = sketched(c, w, 200)[1]
     assert all(v % 2 for v in found.kinds["c"].to_pylist())
     assert found.sample.equals(sketched(c[w > 0], w[w > 0], 200)[1].sample)
-    with pytest.raises(InputError, match="no rows with positive weight"):
+    with pytest.raises(InputError):
         sketched(c, 0 * w)
 
 

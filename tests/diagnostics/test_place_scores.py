@@ -20,5 +20,5 @@ def test_models_of_other_totals_are_not_compared():
         for yes, n in (("dem", "votes"), ("dem", "votes"), ("votes", "population"))
     ]
     assert len(compare_places(models[:2], k=3)) == 2
-    with pytest.raises(InputError, match=r"models were fitted to other totals"):
+    with pytest.raises(InputError):
         compare_places(models, k=3)

@@ -57,9 +57,9 @@ def test_landmarks_return_when_tuning_does_not_help(world, monkeypatch):
 
 def test_messages(world):
     bags, y = world
-    with pytest.raises(InputError, match="fine_tune=True moves the landmarks"):
+    with pytest.raises(InputError, match="fine_tune="):
         RBFNetwork(n_landmarks=5, fine_tune=True, second_level="rbf").fit(bags, y)
-    with pytest.raises(InputError, match="norm='l1' is not a choice"):
+    with pytest.raises(InputError, match="norm="):
         RBFNetwork(norm="l1").fit(bags, y)
-    with pytest.raises(InputError, match="penalty=-1 is not a positive number"):
+    with pytest.raises(InputError, match="penalty="):
         RBFNetwork(penalty=-1).fit(bags, y)

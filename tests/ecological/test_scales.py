@@ -103,7 +103,7 @@ def test_a_term_that_is_not_there_is_driven_to_its_limit() -> None:
 def test_a_search_cut_short_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, terms, like = world()
     monkeypatch.setattr(module, "OPTIONS", module.OPTIONS | {"maxiter": 1})
-    with pytest.raises(ConvergenceError, match=r"evidence is not flat .*slope .*fix hyperparameters"):
+    with pytest.raises(ConvergenceError):
         fit_scales(rows, terms, like)
 
 

@@ -56,5 +56,5 @@ def test_quick_run_beats_the_mean(age):
 
 
 def test_a_folder_without_features_is_refused(age, tmp_path):
-    with pytest.raises(FileError, match=r"features.npy does not exist"):
+    with pytest.raises(FileError):
         age.load(tmp_path)

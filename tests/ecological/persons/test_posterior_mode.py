@@ -59,7 +59,7 @@ def test_none_and_all_are_fine(make_world):
 
 def test_a_search_cut_short_is_an_error(world, monkeypatch):
     monkeypatch.setattr(posterior_mode, "STEPS", 1)
-    with pytest.raises(ConvergenceError, match="did not reach its mode"):
+    with pytest.raises(ConvergenceError):
         find_map(design_of(world), world.terms, H, Binomial(world.successes, world.trials))
 
 

@@ -167,7 +167,7 @@ def test_shares_as_they_answered_have_wilsons_interval(yes, asked, low, high):
 
 def test_a_regression_that_does_not_end_is_refused(tiny, rows, monkeypatch):
     monkeypatch.setattr(poststratification, "STEPS", 1)
-    with pytest.raises(ConvergenceError, match="1 steps"):
+    with pytest.raises(ConvergenceError):
         regress(tiny.effects, pairs_of(tiny.effects), rows, ())
 
 

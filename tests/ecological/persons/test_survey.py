@@ -364,7 +364,7 @@ def test_pairs_are_those_of_few_levels(tiny):
 
 def test_a_search_that_ends_too_early_is_refused(tiny, monkeypatch):
     monkeypatch.setattr(survey, "STEPS", 1)
-    with pytest.raises(ConvergenceError, match="1 steps"):
+    with pytest.raises(ConvergenceError):
         fused(tiny, ask(tiny, 1000, shift=2.0))
 
 
