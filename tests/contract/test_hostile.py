@@ -34,8 +34,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
     ("call", "name"),
     [
         (lambda: krls.KRLS(reference="text").fit({"arm": list("ab") * 10}, Y), "reference"),
-        (lambda: krls.cost(100, 2, low_rank=float("-inf")), "low_rank"),
-        (lambda: krls.cost("many", 2), "n="),
         (lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324), "symmetric"),
         (lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30), "n_draws"),
         (lambda: cl.MeanEmbedding(n_features=10**30).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"), "n_features"),

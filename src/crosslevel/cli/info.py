@@ -21,7 +21,6 @@ EXTRAS = {
     "geo": ("shapely", "geopandas"),
     "report": ("vl-convert-python",),
     "docx": ("python-docx",),
-    "effects": ("marginaleffects",),
     "dask": ("dask", "distributed"),
     "spark": ("pyspark",),
     "readers": ("pyreadstat",),
