@@ -74,10 +74,9 @@ class EcologicalInference(PersonsEstimator):
         ``nugget``, unless False; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws; of the bins too for ``likelihood="exact"``.
-    engine : {"local", "dask", "spark"}, address, client or session, default "local"
-        Where the passes over people run, those of :meth:`estimate` too: here; on the workers of the open ``distributed.Client``, of an
-        address (``"tcp://host:8786"``) or of a client; or of the active SparkSession or the one passed. They read the files
-        themselves, and agree with "local" to rounding.
+    engine : {"local", "spark"} or session, default "local"
+        Where the passes over people run, those of :meth:`estimate` too: here, or on the workers of the active SparkSession or of the
+        one passed. They read the files themselves, and agree with "local" to rounding.
     n_jobs : int, optional
         Threads of the passes over people; all cores when not given. Changes no number.
 
