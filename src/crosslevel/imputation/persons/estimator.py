@@ -205,8 +205,8 @@ class CrossLevelImputer(Imputer):
             The column of survey weights.
         columns : sequence of str, optional
             What is known of people; all columns but ``partition`` and ``weight`` when not given.
-        engine : {"local", "dask", "spark"}, address, client or session, default "local"
-            Where people are counted: this process, the workers of Dask or those of Spark; the fit itself is made here.
+        engine : {"local", "spark"} or session, default "local"
+            Where people are counted: this process or the workers of Spark; the fit itself is made here.
         progress : bool or callable, optional
             True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
         """
