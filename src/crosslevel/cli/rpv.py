@@ -41,14 +41,20 @@ OPTIONS = [
     *from_signature(rpv, "Study", skip=SKIP, columns=COLUMNS),
     *INPUT,
     *OUTPUT,
-    Option("exhibit", "switch", "Write exhibit.html, .docx, .tex and tables.tex into the folder.", panel="Output", needs=("out",)),
+    Option("exhibit", "switch", "Write exhibit.html and exhibit.docx into the folder.", panel="Output", needs=("out",)),
     Option("bundle", "file", "New folder for the exhibit, exact results, hashes, settings and versions; report --reproduce checks it.",
            panel="Output"),
 ]  # fmt: skip
 
 
 def run(given: Given, job: Job) -> None:
-    """Read, study every contest, write what was asked for, print the findings."""
+    """Study every contest, write what was asked for, print the findings."""
+    study, answers = study_of(given, job)
+    write(study, answers, job, given)
+
+
+def study_of(given: Given, job: Job) -> tuple[PolarizationStudy, dict[str, Estimates]]:
+    """Read the precincts, study every contest; nothing is written."""
     contests, totals = _contests(given)
     options = given.of("Study")
     if totals:
@@ -66,7 +72,12 @@ def run(given: Given, job: Job) -> None:
     answers = {"summary": study.summary, "tally": study.tally, "comparison": study.comparison}
     if "district" in given:
         answers["districts"] = performance(study, _districts(counts, given), given["district_group"])
-    write(study, answers, job, given)
+    return study, answers
+
+
+def beside_study(answers: dict[str, Estimates]) -> dict[str, list[Estimates]]:
+    """Give the tables that an exhibit has beside its study, by heading."""
+    return {"Proposed districts": [answers["districts"]]} if "districts" in answers else {}
 
 
 def _districts(counts: pa.Table, given: Given) -> dict[str, list[object]]:
@@ -105,21 +116,16 @@ def write_exhibit(study: PolarizationStudy, answers: dict[str, Estimates], job: 
     from crosslevel.reports.sealed import seal, write_formats
 
     with quiet(), job.console.status("Writing the exhibit ..."):
-        more = [("Proposed districts", answers["districts"])] if "districts" in answers else []
-        made = report([study, *more], title=f"Racially polarized voting: {given['table'].name}", template="exhibit")
+        more = beside_study(answers)
+        made = report(
+            [study, *more.items()], title=f"Racially polarized voting: {given['table'].name}", template="exhibit"
+        )
         assert isinstance(made, Exhibit)
         if "exhibit" in given and job.out is not None:
             job.files |= {name: str(path) for name, path in write_formats(made, job.out).items()}
         if "bundle" in given:
             again = job.command(("out", "report", "as_json", "exhibit", "bundle"))
-            seal(
-                made,
-                study,
-                {name: [found] for name, found in more},
-                given["bundle"],
-                job.inputs(("out", "bundle")),
-                again,
-            )
+            seal(made, study, more, given["bundle"], job.inputs(("out", "bundle")), again)
             job.files["bundle"] = str(given["bundle"])
 
 
