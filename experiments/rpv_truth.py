@@ -1,9 +1,9 @@
 """The methods of a study of polarized voting against counted cells, and what covariates do to rxc.
 
 The first table has the methods that ``ecological.rpv`` runs, the published Multinomial-Dirichlet model, and rxc with covariates of the
-units where a table has any: the county of a precinct (senc), the state of a county (nativity by illiteracy), shares of age, sex and ethnicity in a county's register
-(North Carolina), the size of a county where nothing else is known. The second has tables of people by PUMA (ACS 2024) with the shares of
-thirteen other columns as covariates.
+units where a table has any: the county of a precinct (senc), the state of a county (nativity by illiteracy), shares of age, sex and
+ethnicity in a county's register (North Carolina), the size of a county where nothing else is known. The second has tables of people by
+PUMA (ACS 2024) with the shares of thirteen other columns as covariates.
 
 The third has New Zealand, where the only covariate is the size of a polling place.
 
