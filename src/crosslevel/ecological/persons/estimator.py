@@ -54,8 +54,6 @@ class EcologicalInference(PersonsEstimator):
     inducing_points : int, optional
         Points that carry the field. By default it is exact up to 3,500 different locations and groups of places, and stands on 600
         points beyond; what that changes is measured and said.
-    backend : {"numpy", "jax"}, default "numpy"
-        With "jax" (extra ``bayes``) on its device, such as a GPU, and exact up to 20,000 locations and groups.
     match_totals : bool, default True
         Shift draws so that subgroups add up to the totals.
     sampling_error : bool, default True
@@ -160,7 +158,6 @@ class EcologicalInference(PersonsEstimator):
         nugget_by: str | None = None,
         group: str | Sequence[str] | None = None,
         inducing_points: int | None = None,
-        backend: str = "numpy",
         match_totals: bool = True,
         sampling_error: bool = True,
         n_bins: int = 12,
@@ -180,7 +177,6 @@ class EcologicalInference(PersonsEstimator):
         self.nugget_by = nugget_by
         self.group = group
         self.inducing_points = inducing_points
-        self.backend = backend
         self.match_totals = match_totals
         self.sampling_error = sampling_error
         self.n_bins = n_bins
