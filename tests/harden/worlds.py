@@ -514,7 +514,7 @@ def _counts_votes(data: Data, answer: Answer) -> str:
 
 
 def _compared(frames: dict[str, Any]) -> Answer:
-    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "lp"])
+    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "rxc_em"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "bound_low", "bound_high")}
 
 
@@ -784,7 +784,6 @@ WORLDS = {
         ),
         _table_world("bounds", ecological.bounds, problem=_within),
         _table_world("neighborhood", ecological.neighborhood),
-        _table_world("lp", ecological.lp, columns=()),
         _table_world("homogeneous", ecological.homogeneous, problem=lambda data, answer: ""),
         _table_world("goodman", ecological.goodman, problem=lambda data, answer: ""),
         _table_world("rxc_em", ecological.rxc_em, tolerance=1e-4),
@@ -840,7 +839,6 @@ WORLDS = {
             partial(_units, 3, 3),
             _compared,
             together=("units", "groups", "outcomes"),
-            columns=(),  # of lp's solutions the order of columns chooses one
             tolerance=1e-4,
         ),
         World("group_counts", _nation, _counted, **WHERE, labels=LABELS, weight=("people", "w")),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.ecological import PolarizationStudy, performance, rpv
-from crosslevel.ecological.court.rpv import ALLOWED
+from crosslevel.ecological.court.rpv import METHODS, NAMED
 from crosslevel.ecological.tables.unit_tables import joined_names
 from crosslevel.errors import FileError, InputError, unknown_name
 from crosslevel.results import Estimates
@@ -33,7 +33,7 @@ OPTIONS = [
     Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Data"),
     Option("contest", help=CONTEST_HELP, several=True, panel="Data"),
     Option("contests", "file", FILE_OF_CONTESTS, panel="Data", excludes=("contest",)),
-    Option("methods", help=f"A method; repeat. One of {', '.join(ALLOWED)}. Default: the first five.", several=True, panel="Study"),
+    Option("methods", help=f"A method; repeat. One of {', '.join(NAMED)}. Default: the first {len(METHODS)}.", several=True, panel="Study"),
     Option(
         "district", help="Column of proposed districts.", panel="Districts", column_of="table", needs=("district_group", "unit")
     ),
