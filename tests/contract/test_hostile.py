@@ -67,8 +67,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         (lambda: cl.EcologicalInference().learn_confounding(families=2.5), "families=2.5"),
         (lambda: plain_array(pa.table({"x": [1]}), 1, "survey_outcome"), "survey_outcome=1"),
         (lambda: plain_array(pa.table({"x": [1]}), "a\ud800"), "people='a.ud800'"),
-        (lambda: cl.CUDIA(2).select({}, n_clusters=2.5), "n_clusters=2.5"),
-        (lambda: cl.CUDIA(2).fit_stream("people.csv", "place", {}, columns=2.5), "columns=2.5"),
         (lambda: cl.EcologicalInference().sensitivity("sex", contextual_variance=2.5), "contextual_variance=2.5"),
         (lambda: subgroups(2.5, None, None), "by=2.5"),
         (lambda: cl.Bags.from_list([[1.0]], weights=2.5), "weights=2.5"),

@@ -6,7 +6,6 @@ from scipy import special, stats
 
 from crosslevel.ecological.confounding import Confounding, Tail, draw_shared, perturb, shrink
 from crosslevel.ecological.quantities import summing
-from crosslevel.imputation.persons.similar import paule_mandel
 from crosslevel.numerics.logit_shift import shift_to_total
 
 
@@ -104,21 +103,6 @@ def test_crossings_add_the_effects_of_their_columns():
     np.testing.assert_allclose(np.diag(cov), 2.3, rtol=0.05)
     np.testing.assert_allclose([cov[0, 1], cov[0, 2]], 1.0, rtol=0.06)
     assert abs(cov[0, 3]) < 0.05
-
-
-def test_a_known_confounding_is_recovered():
-    rng = np.random.default_rng(3)
-    found = []
-    for _ in range(40):
-        V, K = rng.uniform(0.001, 0.02, 150), rng.uniform(0.1, 1.2, 150)
-        e = rng.normal(0, np.sqrt(V + 0.31**2 * K))
-        found.append(np.sqrt(paule_mandel(e, V, K)))
-    assert np.mean(found) == pytest.approx(0.31, rel=0.05)
-    assert np.std(found) < 0.25 * 0.31
-
-
-def test_errors_smaller_than_the_model_allows_mean_no_confounding():
-    assert paule_mandel(np.full(10, 0.01), np.ones(10), np.ones(10)) == 0.0
 
 
 def test_shrinking_moves_toward_the_place():

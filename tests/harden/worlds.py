@@ -514,7 +514,7 @@ def _counts_votes(data: Data, answer: Answer) -> str:
 
 
 def _compared(frames: dict[str, Any]) -> Answer:
-    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "lp"])
+    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "rxc_em"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "bound_low", "bound_high")}
 
 
@@ -612,7 +612,7 @@ def _first_twenty(rng: np.random.Generator) -> Data:
     return {"rows": {n: v[:20] for n, v in _forecasts(rng)["rows"].items()}}
 
 
-# surveys and label proportions ------------------------------------------------------------------------------------------------
+# surveys ------------------------------------------------------------------------------------------------
 
 
 def _sampled(rng: np.random.Generator) -> Data:
@@ -628,24 +628,8 @@ def _designed(design: Any, frames: dict[str, Any]) -> Answer:
     return _read(design.means(frames["people"], "ill", by="group"))
 
 
-def _proportions(frames: dict[str, Any]) -> Answer:
-    people = frames["people"]
-    model = imputation.LabelProportions(n_features=0).fit(people, "bag", frames["shares"])
-    found = model.predict_proba(people)[:, list(model.classes_).index("yes")]
-    return {"key": np.array([f"{i:03d}" for i in np.asarray(_column(people, "number"))]), "found": found}
-
-
 def _column(frame: Any, name: str) -> Any:
     return frame[name].to_pylist() if isinstance(frame, pa.Table) else list(frame[name])
-
-
-def _shares_of_bags(rng: np.random.Generator) -> Data:
-    n, q = 240, 24
-    bag, x = np.arange(n) % q, rng.normal(size=n)
-    names = np.array([f"bag {i:02d}" for i in range(q)], dtype=object)
-    yes = np.bincount(bag, rng.random(n) < 1 / (1 + np.exp(-2 * x)), q) / (n // q)
-    people = {"bag": names[bag], "x": x, "z": rng.normal(size=n), "number": np.arange(n)}
-    return {"people": people, "shares": {"bag": names, "no": 1.0 - yes, "yes": yes}}
 
 
 # every world -----------------------------------------------------------------------------------------------------------------
@@ -779,14 +763,6 @@ WORLDS = {
             )
         ),
         World(
-            "LabelProportions",
-            _shares_of_bags,
-            _proportions,
-            rows=("people", "shares"),
-            columns=("people", "shares"),
-            tolerance=1e-4,
-        ),
-        World(
             "KRLS",
             _survey,
             _krls,
@@ -799,7 +775,6 @@ WORLDS = {
         ),
         _table_world("bounds", ecological.bounds, problem=_within),
         _table_world("neighborhood", ecological.neighborhood),
-        _table_world("lp", ecological.lp, columns=()),
         _table_world("homogeneous", ecological.homogeneous, problem=lambda data, answer: ""),
         _table_world("goodman", ecological.goodman, problem=lambda data, answer: ""),
         _table_world("rxc_em", ecological.rxc_em, tolerance=1e-4),
@@ -855,7 +830,6 @@ WORLDS = {
             partial(_units, 3, 3),
             _compared,
             together=("units", "groups", "outcomes"),
-            columns=(),  # of lp's solutions the order of columns chooses one
             tolerance=1e-4,
         ),
         World("group_counts", _nation, _counted, **WHERE, labels=LABELS, weight=("people", "w")),

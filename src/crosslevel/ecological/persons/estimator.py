@@ -54,8 +54,6 @@ class EcologicalInference(PersonsEstimator):
     inducing_points : int, optional
         Points that carry the field. By default it is exact up to 3,500 different locations and groups of places, and stands on 600
         points beyond; what that changes is measured and said.
-    backend : {"numpy", "jax"}, default "numpy"
-        With "jax" (extra ``bayes``) on its device, such as a GPU, and exact up to 20,000 locations and groups.
     match_totals : bool, default True
         Shift draws so that subgroups add up to the totals.
     sampling_error : bool, default True
@@ -76,10 +74,9 @@ class EcologicalInference(PersonsEstimator):
         ``nugget``, unless False; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws; of the bins too for ``likelihood="exact"``.
-    engine : {"local", "dask", "spark"}, address, client or session, default "local"
-        Where the passes over people run, those of :meth:`estimate` too: here; on the workers of the open ``distributed.Client``, of an
-        address (``"tcp://host:8786"``) or of a client; or of the active SparkSession or the one passed. They read the files
-        themselves, and agree with "local" to rounding.
+    engine : {"local", "spark"} or session, default "local"
+        Where the passes over people run, those of :meth:`estimate` too: here, or on the workers of the active SparkSession or of the
+        one passed. They read the files themselves, and agree with "local" to rounding.
     n_jobs : int, optional
         Threads of the passes over people; all cores when not given. Changes no number.
 
@@ -161,7 +158,6 @@ class EcologicalInference(PersonsEstimator):
         nugget_by: str | None = None,
         group: str | Sequence[str] | None = None,
         inducing_points: int | None = None,
-        backend: str = "numpy",
         match_totals: bool = True,
         sampling_error: bool = True,
         n_bins: int = 12,
@@ -181,7 +177,6 @@ class EcologicalInference(PersonsEstimator):
         self.nugget_by = nugget_by
         self.group = group
         self.inducing_points = inducing_points
-        self.backend = backend
         self.match_totals = match_totals
         self.sampling_error = sampling_error
         self.n_bins = n_bins

@@ -75,19 +75,18 @@ def check_parameters(model: EcologicalInference) -> None:
     """Refuse parameters that mean nothing, or that cannot act with the others given."""
     if model.engine != "local":
         find_cluster(model.engine)
-    choices = {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts"), "backend": ("numpy", "jax")}
+    choices = {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts")}
     check_choices(model, choices)
     if model.likelihood == "aggregate":
         checks.refuse_idle(model, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
     else:
-        idle = ["backend", "inducing_points", "nugget_by"]
+        idle = ["inducing_points", "nugget_by"]
         checks.refuse_idle(model, idle, "with likelihood='exact'; pass 'aggregate'")
     checks.refuse_idle(model, ["nugget_by"] if not model.nugget else [], "with nugget=False; leave one of them out")
     if model.spatial is None:
         checks.refuse_idle(model, ["inducing_points"], "with spatial=None; name a spatial kernel")
     if model.inducing_points is not None:
         checks.check_whole(model.inducing_points, "inducing_points", 2)
-        checks.refuse_idle(model, ["backend"], "with inducing_points; leave one of them out")
     checks.check_whole(model.n_bins, "n_bins", 2)
     checks.check_between(model.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
     if not model.nugget and model.likelihood == "exact" and model.spatial is None:
