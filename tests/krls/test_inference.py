@@ -181,17 +181,6 @@ def test_an_incomplete_spectrum_that_lost_nothing_changes_nothing(rng):
         np.testing.assert_allclose(a, b, rtol=1e-8)
 
 
-def test_one_error_variance(smooth):
-    X, y = smooth(30)
-    model = fit(X, y, penalty=PENALTY, bandwidth=S)
-    effects = build_effects(Encoding((Number("a"), Number("b"), Number("c"))), model.cells.X, model.scaling)
-    found = infer(model, effects, "classical")
-    dense = prepare(X, (y - y.mean()) / y.std(ddof=1))[4]
-    W = dense.inverse(PENALTY) @ dense.V * y.std(ddof=1) / np.array([*X[:, :2].std(axis=0, ddof=1), 1.0])
-    sigma2 = model.solution.rss / (30 - model.solution.edf)
-    np.testing.assert_allclose(found.covariance, sigma2 * W.T @ W, rtol=1e-9)
-
-
 def test_spread_of_effects(mixed, rng):
     X, y = mixed(40)
     cells = collapse(X, y, None, np.arange(40) // 4)
