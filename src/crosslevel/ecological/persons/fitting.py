@@ -337,10 +337,11 @@ def describe_composition(
             "household are alike, and shares of places are less sure than they seem."
         )
     for name, reliability, left in zip(model.bins.names, model.reliability, model.prior_left, strict=True):
-        reasons = [f"its shares of places are mostly sampling error (reliability {reliability:.2f})"] * (
-            reliability < LEAST_RELIABILITY
-        )
-        reasons += [f"the totals leave {left:.0%} of the prior variance of its effects"] * (left > MOST_LEFT)
+        reasons = []
+        if reliability < LEAST_RELIABILITY:
+            reasons.append(f"its shares of places are mostly sampling error (reliability {reliability:.2f})")
+        if left > MOST_LEFT:
+            reasons.append(f"the totals leave {left:.0%} of the prior variance of its effects")
         if reasons:
             said.append(f"{name}: {' and '.join(reasons)}. Compare its groups with their neighborhood.")
     if model.explained < LEAST_EXPLAINED:

@@ -198,10 +198,9 @@ class GroupSource:
 
     def confounded(
         self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
-    ) -> list[FloatArray] | None:
+    ) -> list[FloatArray]:
         """Add to the logits of a partition's parts what the model does not know: by question, (n_draws, m)."""
-        if self.allowance is None:
-            return None
+        assert self.allowance is not None
         given = self.allowance.confounding
         part = self.partitions[number]
         place, level = part.place[index], part.level[index]
