@@ -65,7 +65,7 @@ def write_units(where: Path) -> pd.DataFrame:
 
 def ask_table(units: pd.DataFrame) -> dict[str, Estimates]:
     tables = ecological.table_from_frame(units, ["white", "black"], ["dem", "rep"], "precinct")
-    methods = {"goodman": {"weights": "equal"}, "lp": {}, "rxc": {}}
+    methods = {"goodman": {"weights": "equal"}, "rxc": {}}
     return {"comparison": ecological.compare(tables, methods=methods, level=0.8)}
 
 
@@ -162,7 +162,7 @@ VERBS = [
     ),
     Verb(
         "table",
-        "table units.csv --unit precinct --group white --group black --outcome dem --outcome rep --methods goodman,lp,rxc --weights equal "
+        "table units.csv --unit precinct --group white --group black --outcome dem --outcome rep --methods goodman,rxc --weights equal "
         "--level 0.8",
         write_units,
         ask_table,

@@ -33,8 +33,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
     ("call", "name"),
     [
         (lambda: krls.KRLS(reference="text").fit({"arm": list("ab") * 10}, Y), "reference"),
-        (lambda: krls.cost(100, 2, low_rank=float("-inf")), "low_rank"),
-        (lambda: krls.cost("many", 2), "n="),
         (lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324), "symmetric"),
         (lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30), "n_draws"),
         (lambda: cl.MeanEmbedding(n_features=10**30).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"), "n_features"),
@@ -67,8 +65,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         (lambda: cl.EcologicalInference().learn_confounding(families=2.5), "families=2.5"),
         (lambda: plain_array(pa.table({"x": [1]}), 1, "survey_outcome"), "survey_outcome=1"),
         (lambda: plain_array(pa.table({"x": [1]}), "a\ud800"), "people='a.ud800'"),
-        (lambda: cl.CUDIA(2).select({}, n_clusters=2.5), "n_clusters=2.5"),
-        (lambda: cl.CUDIA(2).fit_stream("people.csv", "place", {}, columns=2.5), "columns=2.5"),
         (lambda: cl.EcologicalInference().sensitivity("sex", contextual_variance=2.5), "contextual_variance=2.5"),
         (lambda: subgroups(2.5, None, None), "by=2.5"),
         (lambda: cl.Bags.from_list([[1.0]], weights=2.5), "weights=2.5"),

@@ -294,7 +294,7 @@ class PlaceEstimator(BaseEstimator):
         first, second = (*groups, None, None)[:2]
         product = getattr(self, "kernel", "sum") == "product"
         settings = (self.spatial, coords, self.metric, bool(self.nugget), first, product, second)
-        more = (getattr(self, "inducing_points", None), getattr(self, "backend", "numpy"))
+        points = getattr(self, "inducing_points", None)
         by, level = getattr(self, "nugget_by", None), None
         levels: tuple[str, ...] = ()
         if by is not None:
@@ -303,7 +303,7 @@ class PlaceEstimator(BaseEstimator):
             if len(levels) < 2:
                 raise InputError(f"nugget_by={by!r} has one value in all places; name a column with several.")
             level = np.searchsorted(levels, kinds)
-        return Terms(len(places), *settings, *more, level, levels)
+        return Terms(len(places), *settings, points, level, levels)
 
     def _keep(
         self,

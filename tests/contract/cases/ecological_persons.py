@@ -47,7 +47,6 @@ CASES = [
                 With("state", hyperparameters=None),
                 With(["state", "lat", "lon"], hyperparameters=None),
             ],
-            "backend": ["gpu", With("jax", inducing_points=4)],
             "inducing_points": [
                 4,
                 1,

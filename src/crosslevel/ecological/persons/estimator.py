@@ -47,8 +47,6 @@ class EcologicalInference(PersonsEstimator):
     inducing_points : int, optional
         Points that carry the field. By default it is exact up to 3,500 different locations and groups of places, and stands on 600
         points beyond; what that changes is measured and said.
-    backend : {"numpy", "jax"}, default "numpy"
-        With "jax" (extra ``bayes``) on its device, such as a GPU, and exact up to 20,000 locations and groups.
     n_bins : int, default 12
         The most bins of a column of numbers. Fewer are taken, with a warning, where places and kinds of people make more than eight
         million pairs; ``convergence_`` says how many.
@@ -59,10 +57,9 @@ class EcologicalInference(PersonsEstimator):
         ``nugget``; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws.
-    engine : {"local", "dask", "spark"}, address, client or session, default "local"
-        Where the passes over people run, those of :meth:`estimate` too: here; on the workers of the open ``distributed.Client``, of an
-        address (``"tcp://host:8786"``) or of a client; or of the active SparkSession or the one passed. They read the files
-        themselves, and agree with "local" to rounding.
+    engine : {"local", "spark"} or session, default "local"
+        Where the passes over people run, those of :meth:`estimate` too: here, or on the workers of the active SparkSession or of the
+        one passed. They read the files themselves, and agree with "local" to rounding.
     n_jobs : int, optional
         Threads of the passes over people; all cores when not given. Changes no number.
 
@@ -144,7 +141,6 @@ class EcologicalInference(PersonsEstimator):
         nugget_by: str | None = None,
         group: str | Sequence[str] | None = None,
         inducing_points: int | None = None,
-        backend: str = "numpy",
         n_bins: int = 12,
         interactions: Sequence[Sequence[str]] | None = None,
         hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
@@ -158,7 +154,6 @@ class EcologicalInference(PersonsEstimator):
         self.nugget_by = nugget_by
         self.group = group
         self.inducing_points = inducing_points
-        self.backend = backend
         self.n_bins = n_bins
         self.interactions = interactions
         self.hyperparameters = hyperparameters

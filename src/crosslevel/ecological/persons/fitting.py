@@ -19,7 +19,6 @@ from crosslevel.data.place_columns import Covariates
 from crosslevel.data.sketch import interruptible
 from crosslevel.data.totals import Places, Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
-from crosslevel.ecological.estimate import check_choices
 from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
 from crosslevel.ecological.persons.composition import (
     Composition,
@@ -71,12 +70,10 @@ def check_parameters(model: EcologicalInference) -> None:
     """Refuse parameters that mean nothing, or that cannot act with the others given."""
     if model.engine != "local":
         find_cluster(model.engine)
-    check_choices(model, {"backend": ("numpy", "jax")})
     if model.spatial is None:
         checks.refuse_idle(model, ["inducing_points"], "with spatial=None; name a spatial kernel")
     if model.inducing_points is not None:
         checks.check_whole(model.inducing_points, "inducing_points", 2)
-        checks.refuse_idle(model, ["backend"], "with inducing_points; leave one of them out")
     checks.check_whole(model.n_bins, "n_bins", 2)
 
 
