@@ -44,6 +44,17 @@ def test_each_place_has_its_own_color_and_the_unknown_is_gray():
     assert drawn.colorbar.ax.get_ylabel() == "share"
 
 
+def test_of_a_larger_map_only_the_places_named_are_drawn():
+    far = [feature(f"far {i}", [[[x + 20 * i, y + 60] for x, y in square(0)]]) for i in range(5)]
+    alone, among = (
+        choropleth(MAP, {"a": 0.1, "b": 0.9, "c": 0.5}),
+        choropleth({"features": [*MAP["features"], *far]}, {"a": 0.1, "b": 0.9, "c": 0.5}),
+    )
+    assert among.get_aspect() == alone.get_aspect()
+    assert among.get_xlim() == alone.get_xlim()
+    assert len(among.collections[0].get_paths()) == 3
+
+
 def test_a_hole_is_cut_out():
     ring = {"features": [feature("a", [square(0, 4.0), [[1, 1], [1, 3], [3, 3], [3, 1], [1, 1]]])]}
     path = choropleth(ring, {"a": 1.0}).collections[0].get_paths()[0]

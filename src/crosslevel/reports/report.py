@@ -395,7 +395,7 @@ def _shapes(
 ) -> Shapes | None:
     if polygons is not None:
         every = [e for parts in tables.values() for e in parts]
-        return read_shapes(polygons, {key: e.table[key].unique().to_pylist() for e in every for key in e.keys})
+        return read_shapes(polygons, [{key: e.table[key].unique().to_pylist() for key in e.keys} for e in every])
     return None if coords is None else read_points(coords)
 
 
