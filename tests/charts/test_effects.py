@@ -33,7 +33,6 @@ def test_every_row_is_a_dot_with_its_interval():
     np.testing.assert_allclose(bars.get_segments(), [[[a, b - 1], [a, b + 2]] for a, b in zip(x, d, strict=True)])
     assert ax.get_title(loc="left") == "90 % on average over the curve"
     assert ax.get_xlabel() == r"\$ income"
-    assert "all rows at once" in effect_curve(x, d, d, d, simultaneous=True).get_title(loc="left")
 
 
 def test_few_values_stand_in_columns():
@@ -89,7 +88,6 @@ def test_the_estimator_draws_its_numbers(model):
     np.testing.assert_allclose(dots[:, 0], model._model.cells.X[:, 2])
     np.testing.assert_allclose(ax.collections[1].get_array(), model.fitted_)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("z", "effect of treated")
-    assert model.plot_effect("age", simultaneous=True).get_title(loc="left") == "95 % for all rows at once"
     some = model.plot_effect("age", max_rows=20)
     assert len(some.collections[1].get_offsets()) == 20
     assert some.texts[-1].get_text() == "40 further rows are not drawn"

@@ -25,7 +25,7 @@ from crosslevel.errors import CrosslevelWarning, InputError
 DIGITS = 9
 COLUMN = 20
 """Different values of one column of people that no array may hold side by side."""
-KEEP_ROWS = {"KRLS", "KernelLogistic", "CrossLevelImputer"}
+KEEP_ROWS = {"KRLS", "CrossLevelImputer"}
 """Estimators that cannot answer without distinct rows; of those over bags, landmarks may be people."""
 
 

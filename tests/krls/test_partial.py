@@ -44,13 +44,6 @@ def test_it_gives_the_exact_numbers(curve):
         np.testing.assert_allclose(fewer.effects()[name], exact.effects()[name], rtol=1e-8)
 
 
-def test_counts_are_rows(curve, rng):
-    X, y = curve
-    counts = rng.integers(1, 4, len(y))
-    one, two = KRLS(0.5, method="partial").fit(X, y, counts), KRLS(0.5).fit(X, y, counts)
-    np.testing.assert_allclose(one.effects()["std_error"], two.effects()["std_error"], rtol=1e-7)
-
-
 def test_truncation_is_announced_and_predictions_are_its_own(curve):
     X, y = curve
     with pytest.warns(CrosslevelWarning):

@@ -30,8 +30,6 @@ SMALLEST_SQUARES = 1e-280
 """Below this, sums of squares lose digits to underflow."""
 ROUNDING = 64 * np.finfo(np.float64).eps
 """Range of a column, relative to its largest value, below which its values differ by rounding only."""
-MOST_ROWS = 1e15
-"""Rows that counts may stand for: beyond, one row more or less is lost to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ def learn_encoding(
     used: BoolArray | None = None,
     weights: FloatArray | None = None,
 ) -> Encoding:
-    """Decide what each column is, from the rows that are used; weights say how many rows each stands for."""
+    """Decide what each column is, from the rows that are used; weights say how much each counts."""
     categorical = None if categorical is None else checks.read_list(categorical, "categorical")
     if reference is not None and not isinstance(reference, Mapping):
         raise InputError(f"reference={reference!r} is no mapping; pass the level by column, {{'arm': 'control'}}.")
@@ -168,7 +166,7 @@ class Inputs:
     X : (n_used, P)
     y : (n_used,)
     weights : (n_used,) or None
-        Positive; survey weights have mean one.
+        Positive.
     cluster : (n_used,) or None
     used : (n,) bool
         Rows without missing values and with positive weight.
@@ -192,7 +190,7 @@ class Inputs:
     keys: Sequence[Any] | None
 
 
-def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, survey: bool) -> Inputs:
+def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any) -> Inputs:
     """Check everything that a fit is given; the estimator says which columns are codes and what missing values do."""
     kind = frames.frame_kind(X) if frames.is_frame(X) else "pyarrow"
     keys, told = row_keys(X), {"y": y, "sample_weight": sample_weight, "cluster": cluster}
@@ -208,7 +206,8 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
         used &= ~gaps
     weights = None
     if sample_weight is not None:
-        weights = _weights(sample_weight, len(target), survey)
+        weights = checks.check_weights(np.asarray(checks.unmasked(sample_weight)), "sample_weight", len(target))
+        weights = weights / weights.max()  # only ratios matter; their sums shall not overflow
         used &= weights > 0
     if used.sum() < FEWEST_ROWS:
         raise InputError(
@@ -221,14 +220,10 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
     matrix = encoding.encode(table.filter(pa.array(used)))
     _check_finite(matrix, encoding, np.flatnonzero(used))
     _check_varies(matrix, target[used], encoding)
-    if weights is not None:
-        weights = weights[used]
-        if survey:
-            weights = weights / weights.mean()
     return Inputs(
         X=matrix,
         y=target[used],
-        weights=weights,
+        weights=None if weights is None else weights[used],
         cluster=None if cluster is None else read_clusters(cluster, used),
         used=used,
         encoding=encoding,
@@ -365,25 +360,6 @@ def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) ->
         if not SMALLEST_SQUARES < squares < np.inf:
             what = "small" if squares <= SMALLEST_SQUARES else "large"
             raise InputError(f"{name} is too {what} for its squares to be held; change its unit.")
-
-
-def _weights(sample_weight: Any, n: int, survey: bool) -> FloatArray:
-    w = checks.check_weights(np.asarray(checks.unmasked(sample_weight)), "sample_weight", n)
-    if not survey and (w != np.round(w)).any():
-        row = int(np.argmax(w != np.round(w)))
-        raise InputError(
-            f"sample_weight is {w[row]:g} in row {row:,}; counts are whole numbers (a row of weight 2 stands for two rows). For "
-            "survey weights pass weights='survey' to KRLS."
-        )
-    if survey:  # only ratios matter; their sums shall not overflow
-        return w / w.max()
-    total = float((w / w.max()).sum()) * float(w.max())
-    if not total <= MOST_ROWS:
-        raise InputError(
-            f"sample_weight stands for {total:.3g} rows; counts are exact up to {MOST_ROWS:.0e}. Divide them by a common factor, or "
-            "pass weights='survey' to KRLS."
-        )
-    return w
 
 
 def read_labels(values: Any, argument: str, n: int) -> pa.Table:
