@@ -13,7 +13,6 @@ from crosslevel.data.batches import open_batches
 from crosslevel.data.columns import plain_array
 from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
-from crosslevel.diagnostics import ConformalScale, conformal_interval
 from crosslevel.distribution import BayesianLinear
 from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.imputation import evaluate, pool
@@ -49,7 +48,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         (lambda: privacy.privacy_warnings(SQUARES, [2.0]), "y has 1"),
         (lambda: baselines.composite_link(np.eye(3), np.ones(3), order=float("-inf")), "order"),
         (lambda: baselines.composite_link({}, np.ones(3)), "C "),
-        (lambda: conformal_interval("scale", [1.0], [1.0]), "scale"),
         (lambda: open_batches({"x": [1]}, column_types=3).to_table(), "column_types"),
         (lambda: read_county_votes("votes.csv", recode=7), "recode"),
         (lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j), "methods"),
@@ -73,7 +71,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         (lambda: cl.load(2.5), "path=2.5"),
         (lambda: open_batches({"x": [1]}, columns=2.5), "columns=2.5"),
         (lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"), "n_complete='many'"),
-        (lambda: conformal_interval(ConformalScale(0.9, {"5": 2.0}, {"5": 9}, 2.0), [1.0], [1.0], "5"), "stratum"),
         (lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5), "high"),
         (lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]), "color has 2"),
         (lambda: charts.effect_distributions([[1.0]], ["a"], weights="text"), "weights"),

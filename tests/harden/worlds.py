@@ -578,9 +578,7 @@ def _forecasts(rng: np.random.Generator) -> Data:
 
 def _judged(frames: dict[str, Any]) -> Answer:
     rows = {n: np.asarray(frames["rows"][n], dtype=float) for n in ("truth", "mean", "std")}
-    found = _read(diagnostics.calibration_table(**rows))
-    scale = diagnostics.fit_conformal(**rows)
-    return {**found, "factors": np.array(list(scale.factors.values())), "overall": np.array(scale.overall)}
+    return _read(diagnostics.calibration_table(**rows))
 
 
 def _streamed(frames: dict[str, Any]) -> Answer:
