@@ -78,22 +78,6 @@ def test_average_functionals_average_the_pointwise_effects(world):
     np.testing.assert_allclose(functionals.V.T @ coef, rho @ pointwise_effects(kernel, effects, coef), rtol=1e-10)
 
 
-def test_linear_parts_are_the_effects_of_linear_functions(world):
-    X, m, scaling, effects, kernel, _ = world
-    ell = average_functionals(kernel, effects, m / m.sum()).ell
-    for p in range(X.shape[1]):
-        for e, effect in enumerate(effects):
-            if effect.switch is None:
-                expected = float(effect.column == p)
-            else:
-                low = np.zeros(5)
-                high = low.copy()
-                high[2 if effect.kind == "first difference" else 2 + effect.high] = 1.0
-                expected = (scaling.apply(high) - scaling.apply(low))[p]
-            assert ell[1 + p, e] == pytest.approx(expected, abs=1e-12)
-    assert (ell[0] == 0).all()
-
-
 def test_a_very_rare_value_does_not_underflow(rng):
     X, m, scaling, encoding = three_levels(rng, n=30, rare=1)
     m = np.where(X[:, 2] == 1, 1.0, 1e6)  # one person in thirty million: the kernel across the switch is zero in floats

@@ -44,12 +44,6 @@ def test_monotone_or_not(rng):
     assert KRLS().fit(x, -y).heterogeneity()["response"].tolist() == ["falling", "both", None]
 
 
-def test_steps_only(rng):
-    x = rng.integers(0, 2, (40, 1))
-    found = KRLS().fit(x, x[:, 0] + rng.normal(size=40)).heterogeneity()
-    assert "response" not in found.table.column_names
-
-
 def test_slope_along_a_binary_covariate_is_the_difference_of_groups(smooth):
     X, y = smooth(60)
     model = KRLS().fit(X, y)

@@ -135,15 +135,6 @@ def test_the_whole_inverse_and_its_blocks_give_the_same(mixed, rng, monkeypatch)
     np.testing.assert_allclose(_cluster_scores(spectrum, cells, found, weights)[0], whole, rtol=1e-9)
 
 
-def test_clusters_of_one_are_hc3_but_for_the_factor(smooth):
-    X, y = smooth(30)
-    cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, np.arange(30))
-    weights = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
-    found = residuals(spectrum, cells, PENALTY, kernel.Z)
-    alone, rows = (robust(spectrum, one, found, weights).matrix for one in (cells, replace(cells, clusters=None)))
-    np.testing.assert_allclose(alone, 29 / 30 * rows, rtol=1e-9)
-
-
 def test_an_incomplete_spectrum_that_lost_nothing_changes_nothing(rng):
     X, y = rng.normal(size=(60, 1)), rng.normal(size=60)
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, np.arange(60) % 7)

@@ -99,15 +99,6 @@ def test_effects_are_derivatives_and_differences_of_the_prediction(smooth):
 
 
 @quiet
-def test_many_landmarks_give_the_exact_numbers(smooth):
-    X, y = smooth(80)
-    exact, near = KRLS().fit(X, y), KRLS(method="nystrom", rank=80).fit(X, y)
-    assert near.penalty_ == pytest.approx(exact.penalty_, rel=1e-6)
-    for name in ("estimate", "std_error"):
-        np.testing.assert_allclose(near.effects()[name], exact.effects()[name], rtol=1e-5)
-
-
-@quiet
 def test_clusters_wider_than_the_rank_are_left_out_exactly(smooth, monkeypatch, rng):
     X, y = smooth(90)
     cluster = rng.integers(0, 4, 90)

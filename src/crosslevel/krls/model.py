@@ -186,7 +186,8 @@ def _weight_of_copies(row: IntArray, y: FloatArray, w: FloatArray) -> FloatArray
     held = np.bincount(alike % len(values))
     by_chance = held @ (held - 1.0) / (len(alike) * max(len(alike) - 1.0, 1.0))
     if by_chance < BY_CHANCE or len(alike) == row.max() + 1:  # or nobody differs from those with equal covariates
-        return np.bincount(copy, w)[copy]
+        together: FloatArray = np.bincount(copy, w).astype(np.float64)
+        return together[copy]
     weights, kind = np.unique(w, return_inverse=True)
     counts = np.unique(copy * len(weights) + kind, return_counts=True)[1]
     return np.gcd.reduce(counts) * w
