@@ -1,12 +1,11 @@
 """Who has diabetes, when only group means were published? BRFSS 2016, with everybody's answer known. Prints, and writes the guide page.
 
 Eight yes-or-no answers are hidden in turn and imputed from their means by state (51 groups) and by census division (9), with age, body
-mass, education and income known of every person (480 distinct rows). Four questions:
+mass, education and income known of every person (480 distinct rows). Three questions:
 
 1. How much of the way from the group mean to full information does each method go? (Setting A: an aggregated target.)
 2. Do the intervals of the 480 cell means hold the truth?
-3. What do similar columns teach, and where do they mislead?
-4. Do imputed columns help to predict something else? (Setting B: aggregated features.)
+3. Where is little to be had?
 
     CROSSLEVEL_DATA=... python experiments/brfss.py                          # half an hour
     CROSSLEVEL_DATA=... python experiments/brfss.py --methods link           # without CUDIA
@@ -31,7 +30,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from brfss_cudia import LOWEST, TWO_STAGES, cudia_methods, rules, share_covered
 from brfss_data import COLUMNS, LEVELS, OUTCOMES, Hidden, hidden, lay, read
-from brfss_downstream import setting_b
 from brfss_ecological import NAME as ECOLOGICAL
 from brfss_ecological import cells, single_columns
 
@@ -103,10 +101,7 @@ def main() -> None:
         return
     sections = [say(lifts(found, outcomes)), say(choosing(found, outcomes)), say(coverage(found, outcomes))]
     if not args.quick:
-        fewer = {
-            n: m for n, m in made.items() if n not in (LOWEST, ECOLOGICAL) and not n.endswith("(shrinkage_groups = 16)")
-        }
-        sections += [say(similar(table)), say(further(table)), say(setting_b(table, fewer))]
+        sections.append(say(further(table)))
         if ECOLOGICAL in made:
             sections.append(say(single_columns(table)))
     print(f"\n{time.perf_counter() - start:.0f} s")
@@ -318,41 +313,6 @@ def coverage(found: dict[str, Level], outcomes: Sequence[str]) -> str:
     )
 
 
-def similar(table: pa.Table) -> str:
-    """Learn from the other seven outcomes, everybody's answers complete."""
-    lines = ["## Learning from similar columns", ""]
-    rows = []
-    for level in LEVELS:
-        whole = table.select([level, *COLUMNS, *OUTCOMES]).drop_null()
-        X, partition = whole.select(list(COLUMNS)), whole.select([level])
-        for borrow in (False, True):
-            lift, kappa, cover = [], [], []
-            for outcome in OUTCOMES:
-                y = whole[outcome].to_numpy().astype(np.float64)
-                data = Hidden(X, partition, y)
-                model = CrossLevelImputer().fit(X, partition, data.means)
-                model.learn_from_similar(whole.select([o for o in OUTCOMES if o != outcome]), borrow=borrow)
-                scored = evaluate(X, partition, y, {"it": model})
-                lift.append(float(scored.select(method="it")["lift"][0]))
-                kappa.append(model.hidden_[0].kappa)
-                cover.append(float(against_truth(model, data, list(COLUMNS), LARGE)[0].mean()))
-            worst = OUTCOMES[int(np.argmin(lift))].replace("_", " ")
-            name = "`learn_from_similar(columns, borrow=True)`" if borrow else "`learn_from_similar(columns)`"
-            spread = f"{min(kappa):.2f} to {max(kappa):.2f}"
-            rows.append(
-                [
-                    f"{name}, by {level}",
-                    f"{100 * np.mean(lift):.0f}",
-                    f"{100 * min(lift):.0f} ({worst})",
-                    spread,
-                    f"{100 * np.mean(cover):.1f}",
-                ]
-            )
-    lines += [lay(["", "lift, mean %", "lift, worst %", "kappa", "cells covered, %"], rows), ""]
-    lines.append("Each outcome is imputed with what the other seven taught.")
-    return "\n".join(lines)
-
-
 def further(table: pa.Table) -> str:
     """Six labels of another kind, each imputed from the columns that do not define it."""
     rows = []
@@ -441,8 +401,8 @@ people or more.
 <!-- /disjoint -->
 
 Made by `python experiments/brfss_disjoint.py`. **Withdrawn** until they are measured so: every figure of `CUDIA` and of
-`EcologicalInference` in the tables below, those of *learning from similar columns*, *where little is to be had*, *choosing* and setting
-B. They compare methods on equal terms, all of which shared the same chance, and are no measure of what any of them reaches on its own.
+`EcologicalInference` in the tables below, those of *where little is to be had* and *choosing*.
+They compare methods on equal terms, all of which shared the same chance, and are no measure of what any of them reaches on its own.
 
 ![lift by outcome]({figure})
 
@@ -452,9 +412,8 @@ B. They compare methods on equal terms, all of which shared the same chance, and
 it needs no label and no choice. Its intervals cover on average over the outcomes, not for each: see the worst outcome. It loses
 to the group mean where the columns say little (being obese or 65 and over by state, male or obese by division). With nine groups
 the plain ecological regression is better on four of the eight outcomes and level on diabetes, and loses on average and at its worst
-(41 and 11 % against 45 and 34 %). With five or more known columns that resemble the hidden one, `learn_from_similar` gains and narrows the
-intervals from 25 groups on; `borrow=True` gains most with few groups and misleads badly when the hidden feature is the odd one
-out. `EcologicalInference` answers questions about groups of people from many places; read person by person, from 9 or 51 places, it
+(41 and 11 % against 45 and 34 %). `EcologicalInference`
+answers questions about groups of people from many places; read person by person, from 9 or 51 places, it
 takes what the shape of its link tells for more than it is worth and loses to the group mean on some outcomes. `CUDIA` when
 clusters of persons are themselves of interest; its deterministic algorithm (*hard*) loses to the group mean by far.
 With nine groups, trust the ranking more than the levels,

@@ -100,13 +100,11 @@ def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
         "goodman, equal weights": lambda x, t: ecological.goodman(x, t, weights="equal"),
         "goodman, clipped": clipped,
         "goodman, bounded": lambda x, t: ecological.goodman(x, t, bounded=True),
-        "lp": ecological.lp,
         "rxc_em": ecological.rxc_em,
         "rxc_em, stopped early (1e-3)": lambda x, t: ecological.rxc_em(x, t, tol=1e-3),
         "rxc_em, run out (1e-5)": lambda x, t: ecological.rxc_em(x, t, tol=1e-5),
         "rxc": ecological.rxc,
         "king": ecological.king,
-        "multinomial_dirichlet, approximate": lambda x, t: ecological.multinomial_dirichlet(x, t, method="approximate"),
         CHAINS: ecological.multinomial_dirichlet,
         PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0),
     }

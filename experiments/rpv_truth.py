@@ -1,9 +1,9 @@
 """The methods of a study of polarized voting against counted cells, and what covariates do to rxc.
 
-The first table has the five methods that ``ecological.rpv`` runs, and rxc with covariates of the units where a table has any: the
-county of a precinct (senc), the state of a county (nativity by illiteracy), shares of age, sex and ethnicity in a county's register
-(North Carolina), the size of a county where nothing else is known. The second has tables of people by PUMA (ACS 2024) with the shares of
-thirteen other columns as covariates.
+The first table has the methods that ``ecological.rpv`` runs, the published Multinomial-Dirichlet model, and rxc with covariates of the
+units where a table has any: the county of a precinct (senc), the state of a county (nativity by illiteracy), shares of age, sex and
+ethnicity in a county's register (North Carolina), the size of a county where nothing else is known. The second has tables of people by
+PUMA (ACS 2024) with the shares of thirteen other columns as covariates.
 
 The third has New Zealand, where the only covariate is the size of a polling place.
 
@@ -25,9 +25,10 @@ from ecological_data import Known, new_zealand, small_tables
 from rxc_kinds import FIRST, codes
 
 from crosslevel import ecological
-from crosslevel.ecological.court.rpv import METHODS
+from crosslevel.ecological.court.rpv import NAMED
 from crosslevel.errors import ConvergenceError, InputError
 
+METHODS = {name: NAMED[name] for name in ("homogeneous", "goodman", "king_iterated", "multinomial_dirichlet", "rxc")}
 OTHERS = tuple(
     "race education age birthplace sex marriage tenure poverty work insurance language disability income".split()  # noqa: SIM905
 )

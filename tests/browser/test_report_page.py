@@ -210,11 +210,11 @@ def test_methods_stand_side_by_side(visit, drawn):
     found = ecological.compare(
         {"young": [30, 90, 50], "old": [70, 10, 50]},
         {"yes": [80, 20, 60], "no": [20, 80, 40]},
-        ["goodman", "lp", "bounds"],
+        ["goodman", "rxc_em", "bounds"],
     )
     page = visit(report(found))
     chart = drawn(page, 0)
-    assert chart.locator("g.mark-symbol.role-mark path").count() == len(found.select(method=["goodman", "lp"]))
+    assert chart.locator("g.mark-symbol.role-mark path").count() == len(found.select(method=["goodman", "rxc_em"]))
     assert "goodman" in chart.inner_text()
     assert page.problems == []
 

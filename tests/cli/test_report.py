@@ -67,19 +67,14 @@ def test_models_and_estimates_stand_on_one_page(crosslevel, folder):
         assert words in page
 
 
-def test_words_for_codes_come_from_json_a_codebook_or_a_stata_file(crosslevel, folder):
+def test_words_for_codes_come_from_json(crosslevel, folder):
     frame = pd.DataFrame({"sex": [1, 2] * 30, "w": 1.0, "ill": np.arange(60) % 3 == 0})
     cl.save(cl.results.SurveyDesign("w").means(frame, "ill", by="sex"), folder / "means.crosslevel")
-    rows = {"variable": ["sex", "sex", "job"], "code": [1, 2, 1], "label": ["all the men", "all the women", "none"]}
-    pd.DataFrame(rows).to_csv(folder / "words.csv", index=False)
     (folder / "words.json").write_text(json.dumps({"sex": {"1": "all the men", "2": "all the women"}}))
-    words = {"sex": {1: "all the men", 2: "all the women"}}
-    frame.astype({"ill": int}).to_stata(folder / "words.dta", value_labels=words, write_index=False)
-    for name in ("words.csv", "words.json", "words.dta"):
-        crosslevel("report", "means.crosslevel", "--labels", name, "--out", "words.html", cwd=folder)
-        assert "all the women" in (folder / "words.html").read_text()
-    pd.DataFrame(rows).drop(columns="code").to_csv(folder / "words.csv", index=False)
-    assert "'code'" in crosslevel("report", "means.crosslevel", "--labels", "words.csv", cwd=folder, code=2).err
+    crosslevel("report", "means.crosslevel", "--labels", "words.json", "--out", "words.html", cwd=folder)
+    assert "all the women" in (folder / "words.html").read_text()
+    (folder / "words.json").write_text("sex")
+    assert "--labels" in crosslevel("report", "means.crosslevel", "--labels", "words.json", cwd=folder, code=2).err
 
 
 def test_results_of_one_name_are_told_apart_by_their_files(crosslevel, folder):
@@ -101,10 +96,7 @@ def test_a_map_of_effects(crosslevel, folder):
     ("asked", "words"),
     [
         ((), "name at least one file of saved results"),
-        (("bounds.json", "--port", "9"), "--port goes with --serve, which is missing"),
-        (("bounds.json", "--serve", "."), "--serve and --results exclude one another"),
-        (("--serve", "bounds.json"), "--serve bounds.json is no folder"),
-        (("--serve", ".", "--port", "70000"), "--port 70000 is no port"),
+        (("bounds.json", "--reproduce", "."), "exclude one another"),
         (("places.crosslevel", "--map", "nowhere.geojson"), "--map nowhere.geojson does not exist"),
         (("places.crosslevel", "--map", "broken.geojson"), "--map broken.geojson is not JSON"),
         (("places.crosslevel", "--map", "other.geojson"), "neither a GeoJSON FeatureCollection nor TopoJSON"),

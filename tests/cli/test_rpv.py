@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import crosslevel as cl
+from crosslevel.cli import main
 from crosslevel.cli.rpv import _districts
 from crosslevel.ecological import rpv
 
@@ -93,45 +96,122 @@ def test_districts_of_a_column(crosslevel, folder):
     assert "--district-group" in crosslevel(*ASKED, *CONTEST, "--district", "plan", cwd=folder, code=2).err
 
 
-def test_exhibit_word_latex_and_a_sealed_folder_from_one_command(crosslevel, folder):
-    out, sealed = folder / "whole", folder / "sealed"
-    told = json.loads(
-        crosslevel(*ASKED, *CONTEST, "--out", str(out), "--exhibit", f"--bundle={sealed}", "--json", cwd=folder).out
-    )
-    for name in ("exhibit.html", "exhibit.docx", "exhibit.tex", "tables.tex", "exhibit-1.pdf"):
-        assert (out / name).read_bytes() == (sealed / name).read_bytes()
-    assert told["files"]["bundle"] == str(sealed)
-    command = json.loads((sealed / "command.json").read_text())
-    assert command == [*ASKED, *CONTEST]
-    done = json.loads(crosslevel("report", "--reproduce", str(sealed), "--json", cwd=folder).out)
+@pytest.fixture(scope="module")
+def sealed(folder):
+    """A folder that was sealed beside its input, at paths from there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("sys.argv", ["crosslevel", *ASKED, *CONTEST, "--out", "whole", "--exhibit", "--bundle=sealed"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0
+    return folder / "sealed"
+
+
+def test_a_sealed_folder_is_reproduced(crosslevel, folder, sealed):
+    for name in ("exhibit.html", "exhibit.docx"):
+        assert (folder / "whole" / name).read_bytes() == (sealed / name).read_bytes()
+    assert json.loads((sealed / "command.json").read_text()) == [*ASKED, *CONTEST]
+    before = _files(folder)
+    done = json.loads(crosslevel("report", "--reproduce", "sealed", "--json", cwd=folder).out)
     assert done["results"] == len(list((sealed / "results").rglob("*.json"))) > 8
+    assert _files(folder) == before
+    assert "not an empty folder" in crosslevel(*ASKED, *CONTEST, "--bundle", "sealed", cwd=folder, code=2).err
+    assert "--out" in crosslevel(*ASKED, *CONTEST, "--exhibit", cwd=folder, code=2).err
 
 
-def test_a_changed_folder_or_input_is_noticed(crosslevel, folder, tmp_path):
-    units = tmp_path / "units.csv"
-    UNITS.to_csv(units, index=False)
-    sealed = tmp_path / "sealed"
-    crosslevel(*ASKED, *CONTEST, "--bundle", "sealed", cwd=tmp_path)
+def _files(where):
+    return {p: p.read_bytes() for p in where.rglob("*") if p.is_file()}
+
+
+def _resealed(sealed, where, **changed):
+    """Copy the folder and its input, change files and write the hashes anew, as somebody else could."""
+    shutil.copy(sealed.parent / "units.csv", where / "units.csv")
+    folder = Path(shutil.copytree(sealed, where / "sealed"))
+    for name, text in changed.items():
+        (folder / f"{name}.json").write_text(text)
+    names = [p.relative_to(folder).as_posix() for p in folder.rglob("*.json")]
+    hashes = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    (folder / "manifest-sha256.txt").write_text("".join(hashes))
+    return folder
+
+
+def test_a_changed_folder_or_input_is_noticed(crosslevel, sealed, tmp_path):
+    folder = _resealed(sealed, tmp_path)
+    result, units = folder / "results" / "summary.json", tmp_path / "units.csv"
+    assert crosslevel("report", "--reproduce", "sealed", cwd=tmp_path).out.startswith("Reproduced")
     units.write_text(units.read_text().replace("80", "81", 1))
-    assert "units.csv is missing or is not" in crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
-    result = sealed / "results" / "summary.json"
-    kept = result.read_text()
-    result.write_text(kept.replace("0", "1", 1))
-    assert "results/summary.json" in crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
-    result.write_text(kept)
-    # a seal made anew over other numbers is found out by running it
+    assert "units.csv" in crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
     UNITS.to_csv(units, index=False)
-    text = result.read_text().replace('"Abrams"', '"Abrahams"', 1)
-    result.write_text(text)
-    manifest = sealed / "manifest-sha256.txt"
-    lines = manifest.read_text().splitlines(keepends=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    manifest.write_text(
-        "".join(f"{digest}  results/summary.json\n" if "results/summary" in row else row for row in lines)
-    )
+    kept = result.read_text()
+    result.write_text(kept.replace('"Abrams"', '"Abrahams"', 1))
+    assert "summary.json" in crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
+    # a seal made anew over other numbers is found out by computing them
+    shutil.rmtree(folder)
+    _resealed(sealed, tmp_path, **{"results/summary": kept.replace('"Abrams"', '"Abrahams"', 1)})
     said = crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
     assert "1 of " in said
     assert "summary.json" in said
-    assert "not an empty folder" in crosslevel(*ASKED, *CONTEST, "--bundle", "sealed", cwd=tmp_path, code=2).err
-    assert "manifest" in crosslevel("report", "--reproduce", str(tmp_path), cwd=tmp_path, code=2).err
-    assert "--out" in crosslevel(*ASKED, *CONTEST, "--exhibit", cwd=tmp_path, code=2).err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (*ASKED, *CONTEST, "--out", "elsewhere"),
+        (*ASKED, *CONTEST, "--out", "home", "--report"),
+        (*ASKED, *CONTEST, "--out=home", "--exhibit"),
+        (*ASKED, *CONTEST, "--bundle", "elsewhere"),
+        (*ASKED, *CONTEST, "--json"),
+        (*(word.replace("units.csv", "./home/private.csv") for word in ASKED), *CONTEST),
+        (*ASKED, "--contests", "home/contests.json"),
+        ("demo", "--out", "elsewhere"),
+        ("report", "home/report.html"),
+        ("embed", "units.csv", "--by", "precinct", "--out", "elsewhere"),
+        ("--version", *ASKED, *CONTEST),
+        ("rpv", "--help"),
+        ("rpv", "units.csv", "--nonsense"),
+        (),
+    ],
+    ids=str,
+)
+def test_a_hostile_command_is_not_run(crosslevel, sealed, tmp_path, command):
+    _resealed(sealed, tmp_path, command=json.dumps(command))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "report.html").write_text("mine")
+    (tmp_path / "home" / "private.csv").write_text("secret\n")
+    before = _files(tmp_path)
+    said = crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2)
+    assert said.err.count("\n") == 1
+    assert "secret" not in said.err
+    assert _files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("command.json", "{"),
+        ("command.json", '{"rpv": 1}'),
+        ("command.json", '["rpv", 3]'),
+        ("command.json", "[" * 100_000),
+        ("command.json", '["rpv", "\\u0000"]'),
+        ("inputs.json", "null"),
+        ("inputs.json", '[{"path": 3, "sha256": "x"}]'),
+        ("inputs.json", '[{"path": "units.csv"}]'),
+        ("inputs.json", '[{"path": "\\u0000", "sha256": "x", "of": "units.csv"}]'),
+        ("manifest-sha256.txt", "no hash"),
+        ("manifest-sha256.txt", "0  \x00\n"),
+        ("manifest-sha256.txt", "0  ../units.csv\n"),
+        ("manifest-sha256.txt", "0  /etc/passwd\n"),
+        ("manifest-sha256.txt", ""),
+    ],
+)
+def test_a_broken_folder_is_refused_in_a_sentence(crosslevel, sealed, tmp_path, file, text):
+    stem = file.removesuffix(".json")
+    folder = _resealed(sealed, tmp_path, **({stem: text} if stem != file else {}))
+    if stem == file:
+        (folder / file).write_text(text)
+    said = crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
+    assert said.startswith("crosslevel: ")
+    assert said.count("\n") == 1
+    (folder / file).unlink()
+    assert crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err.count("\n") == 1

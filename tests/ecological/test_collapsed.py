@@ -8,7 +8,6 @@ import pytest
 from crosslevel.ecological import collapsed
 from crosslevel.ecological.collapsed import Spread, collapse, measure_approximation
 from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covariance
-from crosslevel.errors import InputError
 from crosslevel.numerics.kernels import leaves
 
 H = Hyperparameters(0.2, 0.15, 1.3, 0.04, 0.05, 0.02)
@@ -96,26 +95,6 @@ def test_nuggets_by_level_are_on_the_diagonal_and_have_their_slopes(points):
         step = 1e-5 * np.eye(len(x))[j]
         change = (value(x + step)[0] - value(x - step)[0]) / 2e-5
         assert found[name] == pytest.approx(change, abs=2e-5), name
-
-
-@pytest.mark.parametrize("kind", ["matern12", "matern32", "matern52", None])
-def test_the_device_says_the_same(kind):
-    pytest.importorskip("jax")
-    terms, noise, X, seen = make(kind=kind)
-    one, two = (Spread(collapse(replace(terms, backend=name)), H, noise) for name in ("numpy", "jax"))
-    a, b = one.evidence(X, seen), two.evidence(X, seen)
-    assert b[0] == pytest.approx(a[0], rel=1e-10)
-    assert b[1] == pytest.approx(a[1], abs=1e-8)
-    rows = np.arange(len(seen))
-    at = [s.predict(X, seen, X, s.cells.index, rows) for s in (one, two)]
-    np.testing.assert_allclose(at[0].mean, at[1].mean, atol=1e-9)
-    np.testing.assert_allclose(at[0].variance, at[1].variance, atol=1e-9)
-
-
-def test_a_device_takes_no_more_than_it_holds(monkeypatch):
-    monkeypatch.setattr(collapsed, "MOST", 20)
-    with pytest.raises(InputError, match="backend="):
-        collapse(make(backend="jax")[0])
 
 
 def test_the_evidence_is_the_normal_density():

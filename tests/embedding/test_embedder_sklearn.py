@@ -1,4 +1,4 @@
-"""scikit-learn's conventions, saving, and the estimate of cost."""
+"""scikit-learn's conventions, and saving."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -151,20 +150,3 @@ def test_a_saved_embedding_is_small(tmp_path):
     assert emb.n_inputs_ == 3200
     cl.save(emb, tmp_path / "a.crosslevel")
     assert (tmp_path / "a.crosslevel").stat().st_size < 100_000
-
-
-def test_the_cost_is_told_before_the_start(fitted, people, tmp_path):
-    cost = fitted.cost(people, subgroups={"women": "sex == 2"})
-    assert (cost.rows, cost.n_bags) == (3000, 10)
-    assert cost.seconds == pytest.approx(3000 / cost.rows_per_second)
-    assert 3e8 < cost.memory_bytes < 5e8
-    assert str(cost).startswith("3,000 people into 10 bags: about ")
-    assert fitted.cost(people, where="sex == 2", by=["region", "sex"]).n_bags == 5
-    pacsv.write_csv(people, tmp_path / "p.csv")
-    unknown = fitted.cost(tmp_path / "p.csv")
-    assert (unknown.rows, unknown.seconds, unknown.n_bags) == (None, None, 5)
-    assert "is not known before they are read" in str(unknown)
-    with pytest.raises(InputError):
-        fitted.cost(people.to_reader())
-    with pytest.raises(InputError):
-        fitted.cost(people, where="age > 200")

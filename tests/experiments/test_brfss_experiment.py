@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from crosslevel.errors import CrosslevelWarning
 
@@ -79,32 +78,6 @@ def test_labels_of_another_kind_leave_their_column_out(brfss, survey):
     assert "bmi_cat" not in data.X.column_names
     assert data.y.mean() == pytest.approx(0.25, abs=0.03)
     assert brfss.further_label(survey, "male", "state").X.column_names == list(brfss.COLUMNS)
-
-
-def test_setting_b_shows_the_bound_and_scores_people_not_seen(brfss, survey):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        text = brfss.setting_b(survey, {brfss.LINK: brfss.methods(["link"])[brfss.LINK]})
-    for row in ("saturated x + group", "x + naive group means", "x + imputed: CrossLevelImputer", "x + true values"):
-        assert f"| {row} |" in text
-    assert "| logistic, L2 | logistic, L1 | tree | forest |" in text
-
-
-def test_counts_of_rows_are_people(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    downstream = importlib.import_module("brfss_downstream")
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 4, (800, 2)).astype(float)
-    y = (rng.random(800) < 0.2 + 0.15 * x[:, 0]).astype(float)
-    fold = rng.integers(0, downstream.FOLDS, 800)
-    rows, code = np.unique(x, axis=0, return_inverse=True)
-    found = downstream.score(rows, code.reshape(-1), y, fold, downstream.MODELS["logistic, L2"])
-    scaled = (x - rows.mean(axis=0)) / rows.std(axis=0)
-    total = 0.0
-    for k in range(downstream.FOLDS):
-        p = LogisticRegression(max_iter=2000).fit(scaled[fold != k], y[fold != k]).predict_proba(scaled[fold == k])
-        total += np.log(p[np.arange(len(p)), y[fold == k].astype(int)]).sum()
-    assert found == pytest.approx(total / 800, abs=1e-5)
 
 
 @pytest.fixture

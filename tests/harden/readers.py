@@ -27,8 +27,7 @@ from tests.harden.door import Door, Fork, scratch
 
 import crosslevel as cl
 from crosslevel.data.batches import open_batches
-from crosslevel.data.readers import read_acs_pums, read_brfss, read_county_votes, read_ons_ages, read_vtd
-from crosslevel.data.simulate import ons_ages, vtd
+from crosslevel.data.readers import read_acs_pums, read_brfss, read_county_votes
 from crosslevel.errors import CrosslevelError, MissingExtraError
 from crosslevel.results import Estimates, Provenance
 
@@ -151,43 +150,6 @@ def _only(read: Callable[[Path], Any]) -> Callable[[Path, Path], str]:
     return attempt
 
 
-def _workbook(path: Path) -> None:
-    """Write the least of a workbook that holds a table of ages."""
-    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    table = ons_ages(5)
-    rows = [table.column_names, *map(list, zip(*(table[name].to_pylist() for name in table.column_names), strict=True))]
-    cells = ("".join(f'<c t="str"><v>{cell}</v></c>' for cell in row) for row in rows)
-    parts = {
-        "_rels/workbook.xml.rels": '<all><one Id="r1" Target="sheet.xml"/></all>',
-        "workbook.xml": f'<workbook xmlns="{main}" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/'
-        'relationships"><sheet name="2022" r:id="r1"/></workbook>',
-        "sheet.xml": f'<sheet xmlns="{main}">' + "".join(f"<row>{row}</row>" for row in cells) + "</sheet>",
-    }
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in parts.items():
-            archive.writestr(f"xl/{name}", text)
-
-
-def _adds_up(path: Path, good: Path) -> str:
-    del good
-    found = read_ons_ages(path)
-    ages = np.array([found[name].to_numpy() for name in found.column_names[3:]])
-    codes = found["area_code"].to_pylist()
-    alike = np.array_equal(ages.sum(axis=0), found["all_ages"].to_numpy()) and len(set(codes)) == len(codes)
-    return "" if alike else "areas twice, or ages that do not add up"
-
-
-def _districts(path: Path, good: Path) -> str:
-    del good
-    found = read_vtd(path)
-    codes = found["GEOID20"].to_pylist()
-    if len(set(codes)) < len(codes) or not all(code[:5].isdigit() for code in codes):
-        return "a district twice, or no district"
-    numbers = [name for name in found.column_names if not pa.types.is_string(found[name].type)]
-    counts = [found[name].to_numpy() for name in numbers if name[1:2] == "_"]  # a name that was damaged is no count
-    return "" if all(len(column) and column.min() >= 0 for column in counts) else "counts below nothing"
-
-
 @dataclass(frozen=True)
 class Reader:
     """How a good file is written, and how a damaged one is read: "" or what was wrong with the answer."""
@@ -213,9 +175,6 @@ READERS = {
     "census": Reader("csv_pus.zip", _census, _only(read_acs_pums)),
     "votes": Reader("countypres.csv", _votes, _only(read_county_votes)),
     "survey": Reader("LLCP.XPT", _survey, _only(read_brfss)),
-    "ages": Reader("mid2022.csv", lambda path: ons_ages(5, path=path), _adds_up),
-    "workbook": Reader("mid2022.xlsx", _workbook, _adds_up),
-    "districts": Reader("vtd_GA.csv", lambda path: vtd(20, path=path), _districts),
 }
 
 

@@ -433,11 +433,11 @@ def _survey(rng: np.random.Generator) -> Data:
     return {"rows": {"age": age, "treated": rng.integers(0, 2, n), "arm": arm, "y": y, "w": rng.choice([2.0, 4.0], n)}}
 
 
-def _krls(make: Callable[[], Any], binary: bool, frames: dict[str, Any]) -> Answer:
+def _krls(frames: dict[str, Any]) -> Answer:
     rows = frames["rows"]
     X = {c: rows[c] for c in _names(rows) if c in ("age", "treated", "arm")}
     y, w = (np.asarray(rows[c], dtype=float) for c in ("y", "w"))
-    model = make().fit(pa.table(X) if isinstance(rows, pa.Table) else pd.DataFrame(X), y > 2.0 if binary else y, w)
+    model = cl.KRLS().fit(pa.table(X) if isinstance(rows, pa.Table) else pd.DataFrame(X), y, w)
     found = _read(model.effects())
     return {n: v for n, v in found.items() if n in ("key", "estimate", "std_error")}
 
@@ -514,7 +514,7 @@ def _counts_votes(data: Data, answer: Answer) -> str:
 
 
 def _compared(frames: dict[str, Any]) -> Answer:
-    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "lp"])
+    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "rxc_em"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "bound_low", "bound_high")}
 
 
@@ -578,9 +578,7 @@ def _forecasts(rng: np.random.Generator) -> Data:
 
 def _judged(frames: dict[str, Any]) -> Answer:
     rows = {n: np.asarray(frames["rows"][n], dtype=float) for n in ("truth", "mean", "std")}
-    found = _read(diagnostics.calibration_table(**rows))
-    scale = diagnostics.fit_conformal(**rows)
-    return {**found, "factors": np.array(list(scale.factors.values())), "overall": np.array(scale.overall)}
+    return _read(diagnostics.calibration_table(**rows))
 
 
 def _streamed(frames: dict[str, Any]) -> Answer:
@@ -612,7 +610,7 @@ def _first_twenty(rng: np.random.Generator) -> Data:
     return {"rows": {n: v[:20] for n, v in _forecasts(rng)["rows"].items()}}
 
 
-# surveys and label proportions ------------------------------------------------------------------------------------------------
+# surveys ------------------------------------------------------------------------------------------------
 
 
 def _sampled(rng: np.random.Generator) -> Data:
@@ -628,24 +626,8 @@ def _designed(design: Any, frames: dict[str, Any]) -> Answer:
     return _read(design.means(frames["people"], "ill", by="group"))
 
 
-def _proportions(frames: dict[str, Any]) -> Answer:
-    people = frames["people"]
-    model = imputation.LabelProportions(n_features=0).fit(people, "bag", frames["shares"])
-    found = model.predict_proba(people)[:, list(model.classes_).index("yes")]
-    return {"key": np.array([f"{i:03d}" for i in np.asarray(_column(people, "number"))]), "found": found}
-
-
 def _column(frame: Any, name: str) -> Any:
     return frame[name].to_pylist() if isinstance(frame, pa.Table) else list(frame[name])
-
-
-def _shares_of_bags(rng: np.random.Generator) -> Data:
-    n, q = 240, 24
-    bag, x = np.arange(n) % q, rng.normal(size=n)
-    names = np.array([f"bag {i:02d}" for i in range(q)], dtype=object)
-    yes = np.bincount(bag, rng.random(n) < 1 / (1 + np.exp(-2 * x)), q) / (n // q)
-    people = {"bag": names[bag], "x": x, "z": rng.normal(size=n), "number": np.arange(n)}
-    return {"people": people, "shares": {"bag": names, "no": 1.0 - yes, "yes": yes}}
 
 
 # every world -----------------------------------------------------------------------------------------------------------------
@@ -779,17 +761,9 @@ WORLDS = {
             )
         ),
         World(
-            "LabelProportions",
-            _shares_of_bags,
-            _proportions,
-            rows=("people", "shares"),
-            columns=("people", "shares"),
-            tolerance=1e-4,
-        ),
-        World(
             "KRLS",
             _survey,
-            partial(_krls, cl.KRLS, False),
+            _krls,
             rows=("rows",),
             columns=("rows",),
             weight=("rows", "w"),
@@ -797,18 +771,8 @@ WORLDS = {
             # where the penalty sits at its lower limit the rounding of the kernel's sums is magnified, to 3e-5 standard errors
             in_errors=dict.fromkeys(TELLINGS, 1e-3),
         ),
-        World(
-            "KernelLogistic",
-            _survey,
-            partial(_krls, lambda: cl.krls.KernelLogistic(penalty=0.5), True),
-            rows=("rows",),
-            columns=("rows",),
-            weight=("rows", "w"),
-            tolerance=1e-5,
-        ),
         _table_world("bounds", ecological.bounds, problem=_within),
         _table_world("neighborhood", ecological.neighborhood),
-        _table_world("lp", ecological.lp, columns=()),
         _table_world("homogeneous", ecological.homogeneous, problem=lambda data, answer: ""),
         _table_world("goodman", ecological.goodman, problem=lambda data, answer: ""),
         _table_world("rxc_em", ecological.rxc_em, tolerance=1e-4),
@@ -864,7 +828,6 @@ WORLDS = {
             partial(_units, 3, 3),
             _compared,
             together=("units", "groups", "outcomes"),
-            columns=(),  # of lp's solutions the order of columns chooses one
             tolerance=1e-4,
         ),
         World("group_counts", _nation, _counted, **WHERE, labels=LABELS, weight=("people", "w")),

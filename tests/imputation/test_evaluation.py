@@ -3,10 +3,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from crosslevel.data.cells import gather
 from crosslevel.errors import InputError
-from crosslevel.imputation.baselines import newton_logistic, two_way
-from crosslevel.imputation.evaluation import auc, calibration, evaluate, evaluate_downstream
+from crosslevel.imputation.baselines import newton_logistic
+from crosslevel.imputation.evaluation import auc, calibration, evaluate
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 
@@ -90,41 +89,10 @@ def test_auc_with_weights_and_ties():
     assert auc(p, y, w) == pytest.approx(roc_auc_score(y, p, sample_weight=w), abs=1e-12)
 
 
-def test_a_constant_per_row_and_one_per_group():
-    rng = np.random.default_rng(0)
-    row, group = rng.integers(0, 6, 3000), rng.integers(0, 5, 3000)
-    y = (rng.random(3000) < 1 / (1 + np.exp(-(row - 3) / 2 - (group - 2) / 3))).astype(float)
-    cells = gather(row[:, None].astype(float), group)
-    p = two_way(cells, 5, y, np.ones(3000))[cells.pair]
-    found = np.mean(np.log(np.where(y == 1, p, 1 - p)))
-    assert found == pytest.approx(_sklearn(np.hstack([_dummies(row), _dummies(group)]), y), abs=1e-6)
-
-
 def test_newton_separated():
     theta = newton_logistic(np.array([[-1.0], [1.0]]), np.array([0.0, 10.0]), np.full(2, 10.0))
     assert np.isfinite(theta).all()
     assert theta[1] > 5
-
-
-def test_downstream_rows_and_their_bound(world):
-    rng = np.random.default_rng(0)
-    target = (rng.random(len(world.y)) < 0.1 + 0.5 * world.p).astype(float)
-    model = CrossLevelImputer().fit(world.X, world.group, world.means)
-    imputed = model.transform(world.X, world.group)
-    found = evaluate_downstream(
-        world.X,
-        world.group,
-        target,
-        {"link": imputed},
-        true_values=world.y[:, None],
-        naive=world.means[world.group][:, None],
-    )
-    score = dict(zip(found["method"], found["estimate"], strict=True))
-    assert score["x"] <= score["x + imputed: link"] <= score["saturated x + group"] + 2e-3
-    assert score["x"] == pytest.approx(_sklearn(np.column_stack([world.X["age"], world.X["school"]]), target), abs=1e-6)
-    both = np.column_stack([world.X["age"], world.X["school"], world.means[world.group]])
-    assert score["x + naive group means"] == pytest.approx(_sklearn(both, target), abs=1e-5)
-    assert "true values alone" in score
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,8 @@ from crosslevel.data.checks import as_numbers
 from crosslevel.data.frames import to_arrow
 from crosslevel.errors import InputError
 from crosslevel.imputation import (
-    AddImputed,
     CrossLevelImputer,
-    LabelProportions,
     evaluate,
-    evaluate_downstream,
     pool,
     pool_statistic,
 )
@@ -44,14 +41,6 @@ def test_pooled_statistics_are_matched_by_name():
         pool(estimates, [pd.Series({"a": 0.1, "c": 0.1})] * 3)
 
 
-def test_added_columns_keep_the_index():
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"state": np.repeat(np.arange(40), 5), "age": rng.integers(1, 7, 200)})
-    means = pd.DataFrame({"state": np.arange(40), "ill": rng.uniform(0.2, 0.6, 40)})
-    model, shuffled = AddImputed("state", means).fit(people), people.sample(frac=1, random_state=1)
-    pd.testing.assert_frame_equal(model.transform(shuffled).sort_index(), model.transform(people))
-
-
 def test_columns_of_a_mapping_with_one_index_in_two_orders_are_refused():
     one = pd.Series([1.0, 2.0], index=["a", "b"])
     assert to_arrow({"x": one, "y": one}, "people").num_rows == 2
@@ -64,36 +53,12 @@ def test_dates_are_no_numbers():
         as_numbers(pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"])), "weights")
 
 
-def test_similar_columns_are_matched_with_the_people_of_the_fit(people):
-    rng, X = np.random.default_rng(1), people[["age", "sex"]]
-    alike = pd.DataFrame({f"q{j}": (rng.random(1200) < 0.1 * people["age"]).astype(int) for j in range(5)})
-    means = people.groupby("state")["ill"].mean()
-    for given in (people.index, pd.RangeIndex(1200)):
-        columns = alike.set_axis(given)
-        model = CrossLevelImputer().fit(X.set_axis(given), people["state"].to_numpy(), means)
-        taught = [
-            model.learn_from_similar(c).transform(X, people["state"])
-            for c in (columns, columns.sample(frac=1.0, random_state=0))
-        ]
-        np.testing.assert_array_equal(*taught)
-
-
-def test_weights_of_label_proportions_are_matched(people):
-    X, weight = people[["age", "sex"]], people["weight"] ** 3
-    model = LabelProportions(n_features=0).fit(X, people["state"], people.groupby("state")["ill"].mean())
-    found = [
-        model.estimate(X, "sex", w)["estimate"] for w in (weight.to_numpy(), weight.sample(frac=1.0, random_state=0))
-    ]
-    np.testing.assert_array_equal(*found)
-
-
 def test_imputed_values_to_score_are_matched(people):
     X, state, ill = people[["age", "sex"]], people["state"], people["ill"]
     imputed = pd.Series(0.1 + 0.1 * people["age"], index=people.index)
     other = imputed.sample(frac=1.0, random_state=0)
-    for score in (evaluate, evaluate_downstream):
-        want, found = (score(X, state, ill, {"m": v})["estimate"] for v in (imputed.to_numpy(), other))
-        np.testing.assert_array_equal(found, want)
+    want, found = (evaluate(X, state, ill, {"m": v})["estimate"] for v in (imputed.to_numpy(), other))
+    np.testing.assert_array_equal(found, want)
 
 
 def test_imputers_to_score_match_weighted_means(people):

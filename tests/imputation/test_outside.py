@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.imputation import CUDIA, CrossLevelImputer, LabelProportions
+from crosslevel.imputation import CUDIA, CrossLevelImputer
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +21,17 @@ def people():
     return X, state, ill.groupby(state).mean()
 
 
-@pytest.mark.parametrize("model", [CrossLevelImputer(), CUDIA(n_clusters=2), LabelProportions(n_features=0)])
+@pytest.mark.parametrize("model", [CrossLevelImputer(), CUDIA(n_clusters=2)])
 def test_people_far_outside_the_fit_are_named(people, model):
     X, state, means = people
     model.fit(X, state, means)
     far = X[:5].assign(age=[1000.0, 40.0, -50.0, 40.0, 40.0])
     calls = [lambda X: model.predict_proba(X)] if hasattr(model, "predict_proba") else []
-    if hasattr(model, "transform"):
-        calls += [
-            lambda X: model.transform(X, state[:5], match_means=False),
-            lambda X: model.sample(X, state[:5], n_draws=2, match_means=False),
-            lambda X: model.estimate("kids", X, state[:5]),
-        ]
+    calls += [
+        lambda X: model.transform(X, state[:5], match_means=False),
+        lambda X: model.sample(X, state[:5], n_draws=2, match_means=False),
+        lambda X: model.estimate("kids", X, state[:5]),
+    ]
     for call in calls:
         with pytest.warns(CrosslevelWarning):
             call(far)
@@ -41,7 +40,7 @@ def test_people_far_outside_the_fit_are_named(people, model):
             call(X[:5].assign(age=[17.0, 120.0, 40.0, 40.0, 40.0]))
 
 
-@pytest.mark.parametrize("model", [CrossLevelImputer(), CUDIA(n_clusters=2), LabelProportions(n_features=0)])
+@pytest.mark.parametrize("model", [CrossLevelImputer(), CUDIA(n_clusters=2)])
 def test_codes_of_missing_values_are_named_at_fit(people, model):
     X, state, means = people
     coded = X.assign(age=X["age"].where(X.index % 100 > 0, 999.0))

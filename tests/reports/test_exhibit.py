@@ -15,7 +15,7 @@ from crosslevel import ecological, report
 from crosslevel.errors import InputError
 from crosslevel.reports.document import Facts, Figure, Heading, Items, Text
 from crosslevel.reports.methods import describe_method, references_of
-from crosslevel.results.wide import Wide, latex_words, printable
+from crosslevel.results.wide import Wide, printable
 
 CANDIDATES = ('<b>O\'Brien & "Sons"</b>', r"100% A_B \input{x} [2cm]")
 EVIL = "a\u202eשלום <script>alert(1)</script> {{7*7}} %_#$&~^\\"
@@ -176,14 +176,6 @@ def test_hostile_names_are_text_in_every_format(exhibit, tmp_path):
     said = words_of(tmp_path / "e.docx")
     assert any(printable(EVIL) in s for s in said)
     assert any(CANDIDATES[0] in s for s in said)
-    exhibit.to_latex(tmp_path / "e.tex")
-    text = (tmp_path / "e.tex").read_text(encoding="utf-8")
-    assert latex_words(EVIL) in text
-    assert r"\input{x}" not in text
-    assert "<b>" not in text
-    names = re.findall(r"\\detokenize\{(.*?)\}", text)
-    assert names == ["e-1.pdf", "e-2.pdf", "e-3.pdf"]
-    assert all((tmp_path / n).read_bytes().startswith(b"%PDF") for n in names)
     json.loads(exhibit.json())
 
 
@@ -196,9 +188,8 @@ def test_an_exhibit_made_twice_is_the_same_files(tmp_path):
         folder.mkdir()
         made = report(found, folder / "e.html", template="exhibit")
         made.to_docx(folder / "e.docx")
-        made.to_latex(folder / "e.tex")
     files = sorted(p.name for p in (tmp_path / "a").iterdir())
-    assert files == ["e-1.pdf", "e.docx", "e.html", "e.tex"]
+    assert files == ["e.docx", "e.html"]
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 

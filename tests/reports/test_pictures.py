@@ -63,10 +63,10 @@ def test_a_long_result_is_mapped_and_not_drawn_row_by_row():
 
 def test_a_comparison_is_drawn_method_by_method():
     found = ecological.compare(
-        {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}, ["goodman", "lp"]
+        {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}, ["goodman", "rxc_em"]
     )
     (ax,) = pictures({"all": found}).values()
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["possible at all (bounds)", "goodman", "lp"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["possible at all (bounds)", "goodman", "rxc_em"]
 
 
 def test_a_subgroup_without_a_name_is_not_the_one_to_map():

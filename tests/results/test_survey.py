@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import crosslevel as cl
-from crosslevel.data.readers import read_labels
 from crosslevel.ecological import group_counts
 from crosslevel.errors import InputError
 from crosslevel.results import SurveyDesign
@@ -35,6 +34,7 @@ PEOPLE = _people()
 CLUSTERS = SurveyDesign("w", strata="stratum", cluster="psu")
 REPLICATES = SurveyDesign("w", replicates="w")
 WEIGHTS = PEOPLE[[f"w{r}" for r in range(1, R + 1)]].to_numpy()
+FOUR = {"y": [1.0, 0.0, 1.0, 2.0], "w": [1.0] * 4, "r1": [2.0, 0.0, 1.0, 1.0], "r2": [0.0, 2.0, 1.0, 1.0]}
 
 
 def column(found, name="std_error"):
@@ -42,83 +42,43 @@ def column(found, name="std_error"):
 
 
 def test_strata_and_clusters_agree_with_svy():
-    """Of svy 0.35.0: Sample(d, Design(stratum=, psu=, wgt=)).estimation.mean("ill", by="sex") and .total("ill")."""
-    means, total = CLUSTERS.means(PEOPLE, "ill", by="sex"), CLUSTERS.totals(PEOPLE, "ill")
+    """Of svy 0.35.0: Sample(d, Design(stratum=, psu=, wgt=)).estimation.mean("ill", by="sex")."""
+    means = CLUSTERS.means(PEOPLE, "ill", by="sex")
     np.testing.assert_allclose(column(means, "estimate"), [0.5377511795636577, 0.5657181135606151], rtol=1e-12)
     np.testing.assert_allclose(column(means), [0.06578460583842749, 0.06046861519914268], rtol=1e-10)
     np.testing.assert_allclose(column(means, "conf_low"), [0.4019784261964606, 0.440917025627466], rtol=1e-9)
-    np.testing.assert_allclose(
-        [column(total, "estimate")[0], column(total)[0]], [8312.47, 818.9301991317698], rtol=1e-10
-    )
 
 
 def test_successive_differences_agree_with_svy_and_by_hand():
     """Of svy 0.35.0: Design(wgt=, rep_wgts=SdrWgts(prefix="w", n_reps=80)), variance around the estimate."""
-    means, total = REPLICATES.means(PEOPLE, "ill", by="sex"), REPLICATES.totals(PEOPLE, "ill")
+    means = REPLICATES.means(PEOPLE, "ill", by="sex")
     np.testing.assert_allclose(column(means), [0.027144149562703224, 0.02501221779794186], rtol=1e-10)
     np.testing.assert_allclose(column(means, "conf_high"), [0.5917802577672584, 0.6155036877348502], rtol=1e-9)
-    np.testing.assert_allclose(column(total), [432.0803460353181], rtol=1e-10)
     y, w = PEOPLE["ill"].to_numpy(), PEOPLE["w"].to_numpy()
     again = 4 / R * sum((v @ y / v.sum() - w @ y / w.sum()) ** 2 for v in WEIGHTS.T)
     assert column(REPLICATES.means(PEOPLE, "ill"))[0] == pytest.approx(np.sqrt(again))
 
 
-@pytest.mark.parametrize(
-    ("given", "scale"),
-    [({"method": "brr"}, 1 / R), ({"method": "jackknife"}, (R - 1) / R), ({"method": "bootstrap"}, 1 / R)],
-)
-def test_other_replicates_have_their_own_factor(given, scale):
-    found = column(SurveyDesign("w", replicates="w", **given).means(PEOPLE, "ill"))[0]
+@pytest.mark.parametrize(("method", "scale"), [("brr", 1 / R), ("jackknife", (R - 1) / R), ("bootstrap", 1 / R)])
+def test_other_replicates_have_their_own_factor(method, scale):
+    found = column(SurveyDesign("w", replicates="w", method=method).means(PEOPLE, "ill"))[0]
     assert found == pytest.approx(column(REPLICATES.means(PEOPLE, "ill"))[0] * np.sqrt(scale * R / 4))
-    fay = column(SurveyDesign("w", replicates="w", method="fay", fay=0.5).means(PEOPLE, "ill"))[0]
-    assert fay == pytest.approx(column(REPLICATES.means(PEOPLE, "ill"))[0])
 
 
-def test_standardized_rates_by_hand():
-    standard = {1: 30, 2: 30, 3: 40}
-    found = REPLICATES.standardized(PEOPLE, "ill", "age", standard, by="sex")
-
-    def rate(w, sex):
-        parts = [
-            np.average(PEOPLE["ill"][own], weights=w[own])
-            for a in (1, 2, 3)
-            for own in [(PEOPLE["age"] == a) & (PEOPLE["sex"] == sex)]
-        ]
-        return np.dot([0.3, 0.3, 0.4], parts)  # fmt: skip
-
-    for i, sex in enumerate((1, 2)):
-        at = rate(PEOPLE["w"], sex)
-        error = np.sqrt(4 / R * sum((rate(PEOPLE[f"w{r}"], sex) - at) ** 2 for r in range(1, R + 1)))
-        assert column(found, "estimate")[i] == pytest.approx(at)
-        assert column(found)[i] == pytest.approx(error)
-        assert column(found, "crude")[i] == pytest.approx(
-            column(REPLICATES.means(PEOPLE, "ill", by="sex"), "estimate")[i]
-        )
-
-
-def test_linearization_and_bootstrap_agree_on_a_standardized_rate():
-    standard = {1: 0.3, 2: 0.3, 3: 0.4}
-    linear = column(CLUSTERS.standardized(PEOPLE, "ill", "age", standard))[0]
-    ages, ill = PEOPLE["age"].to_numpy(), PEOPLE["ill"].to_numpy()
-
-    def rate(w):
-        return sum(s * np.average(ill[ages == a], weights=w[ages == a]) for a, s in standard.items())
-
-    boot = column(CLUSTERS.vary(PEOPLE, rate, n_replicates=800))[0]
+def test_linearization_and_bootstrap_agree_on_a_mean():
+    ill = PEOPLE["ill"].to_numpy()
+    linear = column(CLUSTERS.means(PEOPLE, "ill"))[0]
+    boot = column(CLUSTERS.vary(PEOPLE, lambda w: np.average(ill, weights=w), n_replicates=800))[0]
     assert boot == pytest.approx(linear, rel=0.1)
 
 
 def test_bags_embeddings_and_group_counts_carry_the_design():
     """Means of bags, mean embeddings and counts of groups: each as a function of weights, its error as the formula by hand."""
-    y, w = PEOPLE["ill"].to_numpy(), PEOPLE["w"].to_numpy()
+    w = PEOPLE["w"].to_numpy()
 
     def bag_means(weight):
         bags = cl.Bags.from_frame(PEOPLE.assign(w=weight), by="stratum", columns=["ill"], weight="w")
         return [np.average(bags[b].values[:, 0], weights=bags[b].weights) for b in range(len(bags))]
-
-    def by_hand(statistic):
-        at = np.asarray(statistic(w))
-        return np.sqrt(4 / R * sum((np.asarray(statistic(v)) - at) ** 2 for v in WEIGHTS.T))
 
     found = REPLICATES.vary(PEOPLE, bag_means, names=[f"stratum {h}" for h in range(6)])
     np.testing.assert_allclose(column(found), column(REPLICATES.means(PEOPLE, "ill", by="stratum")), rtol=1e-9)
@@ -126,28 +86,20 @@ def test_bags_embeddings_and_group_counts_carry_the_design():
     embedding = cl.MeanEmbedding(n_features=8, random_state=0).fit(
         PEOPLE, by="stratum", columns=["ill", "age"], weight="w"
     )
+    places = pd.DataFrame({"stratum": np.arange(6), "total": 100.0})
 
     def embedded(weight):
         return embedding.transform(PEOPLE.assign(w=weight), by="stratum", weight="w").values
 
-    short = SurveyDesign("w", replicates=[f"w{r}" for r in range(1, 9)], method="brr").vary(PEOPLE, embedded)
-    at = np.ravel(embedded(w))
-    np.testing.assert_allclose(
-        column(short), np.sqrt(np.mean([(np.ravel(embedded(v)) - at) ** 2 for v in WEIGHTS.T[:8]], axis=0)), rtol=1e-9
-    )
-
-    places = pd.DataFrame({"stratum": np.arange(6), "total": 100.0})
-
     def counts(weight):
-        made = group_counts(
-            PEOPLE.assign(w=weight), by="stratum", group="sex", places=places, total="total", weight="w"
-        )
-        return made[0].to_numpy()
+        own = PEOPLE.assign(w=weight)
+        return group_counts(own, by="stratum", group="sex", places=places, total="total", weight="w")[0].to_numpy()
 
-    np.testing.assert_allclose(
-        column(REPLICATES.vary(PEOPLE, counts)), by_hand(lambda v: np.ravel(counts(v))), rtol=1e-9
-    )
-    assert (y >= 0).all()
+    few = SurveyDesign("w", replicates=[f"w{r}" for r in range(1, 9)], method="brr")
+    for statistic in (embedded, counts):
+        at = np.ravel(statistic(w))
+        by_hand = np.sqrt(np.mean([(np.ravel(statistic(v)) - at) ** 2 for v in WEIGHTS.T[:8]], axis=0))
+        np.testing.assert_allclose(column(few.vary(PEOPLE, statistic)), by_hand, rtol=1e-9)
 
 
 def test_imputers_carry_the_design_beside_their_own_error():
@@ -165,98 +117,47 @@ def test_imputers_carry_the_design_beside_their_own_error():
     assert (column(found, "design_std_error") > 0).all()
 
 
-def test_a_lonely_cluster_is_refused_or_treated():
+def test_a_lonely_cluster_is_refused_or_without_variance():
     lone = PEOPLE.assign(stratum=np.where(PEOPLE.index == 7, 99, PEOPLE["stratum"]))
-    with pytest.raises(InputError, match="strata="):
-        SurveyDesign("w", strata="stratum").means(lone, "ill")
-    certain, center = (
-        column(SurveyDesign("w", strata="stratum", lonely=how).means(lone, "ill"))[0] for how in ("certainty", "center")
-    )
-    assert 0 < certain < center
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"weight": 3},
-        {"weight": "w", "method": "srs"},
-        {"weight": "w", "method": "brr"},
-        {"weight": "w", "replicates": "w", "strata": "stratum"},
-        {"weight": "w", "replicates": "w", "fay": 0.3},
-        {"weight": "w", "replicates": "w", "method": "fay"},
-        {"weight": "w", "lonely": "center"},
-    ],
-)
-def test_designs_that_cannot_be_are_refused(given):
     with pytest.raises(InputError):
-        SurveyDesign(**given)
+        SurveyDesign("w", strata="stratum").means(lone, "ill")
+    certain = column(SurveyDesign("w", strata="stratum", lonely="certainty").means(lone, "ill"))[0]
+    y, w = lone["ill"].to_numpy(), lone["w"].to_numpy()
+    z = w * (y - np.average(y, weights=w)) / w.sum()
+    parts = [z[lone["stratum"] == h] for h in lone["stratum"].unique() if h != 99]
+    assert certain == pytest.approx(np.sqrt(sum(len(p) * p.var(ddof=1) for p in parts)))
 
 
 @pytest.mark.parametrize(
     "ask",
     [
+        lambda: SurveyDesign(3),
+        lambda: SurveyDesign("w", method="srs"),
+        lambda: SurveyDesign("w", method="brr"),
+        lambda: SurveyDesign("w", replicates="w", strata="stratum"),
+        lambda: SurveyDesign("w", lonely="certainty"),
         lambda: SurveyDesign("wt").means(PEOPLE, "ill"),
         lambda: SurveyDesign("w", replicates="pw").means(PEOPLE, "ill"),
         lambda: CLUSTERS.means(PEOPLE, "il"),
         lambda: CLUSTERS.means(PEOPLE.assign(w=-1.0), "ill"),
         lambda: CLUSTERS.means(PEOPLE.assign(ill=np.nan), "ill"),
-        lambda: CLUSTERS.standardized(PEOPLE, "ill", "age", {1: 1.0}),
-        lambda: CLUSTERS.standardized(PEOPLE, "ill", "age", {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}),
-        lambda: CLUSTERS.standardized(PEOPLE, "ill", "age", {1: 0.0, 2: 0.0, 3: 0.0}),
         lambda: CLUSTERS.means(PEOPLE.assign(people=PEOPLE["age"]), "ill", by="people"),
-        lambda: CLUSTERS.totals(PEOPLE.assign(people=PEOPLE["age"]), by="people"),
         lambda: REPLICATES.vary(PEOPLE, np.sum, n_replicates=9),
         lambda: REPLICATES.vary(PEOPLE, np.sum, names=["a", "b"]),
         lambda: REPLICATES.vary(PEOPLE, lambda w: np.nan),
+        lambda: SurveyDesign("w", replicates="r").means({**FOUR, "r4": FOUR["r1"]}, "y"),  # a gap
+        lambda: SurveyDesign("w", replicates="r").means({**FOUR, "r_2": FOUR["r1"]}, "y"),  # twice
+        lambda: SurveyDesign("w", replicates="r").means({**FOUR, "w": [100.0] * 4}, "y"),  # factors in place of weights
+        lambda: SurveyDesign("w", replicates=["r1"]).means(FOUR, "y"),
+        lambda: SurveyDesign("w", replicates=["w", "r1", "r2"]).means(FOUR, "y"),
+        lambda: SurveyDesign("w").means({"y": [1.0], "w": [1.0]}, "y"),
+        lambda: SurveyDesign("w").means({"y": [1e300, 0.0, 1e300], "w": [1.0, 2.0, 1.0]}, "y"),
     ],
 )
-def test_questions_that_cannot_be_answered_are_refused(ask):
-    with pytest.raises(InputError):
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_what_cannot_be_answered_is_refused(ask):
+    with pytest.raises(InputError), np.errstate(all="ignore"):
         ask()
-
-
-def test_labels_of_a_codebook_reach_tables_and_reports(tmp_path):
-    book = read_labels({"variable": ["sex", "sex", "race"], "code": [1, 2, 1], "label": ["men", "women", "white"]})
-    found = CLUSTERS.means(PEOPLE, "ill", by="sex").with_labels(
-        book
-    )  # race is not in the table, and a codebook may have more
-    assert found["sex"].tolist() == ["men", "women"]
-    cl.report(CLUSTERS.means(PEOPLE, "ill", by="sex"), tmp_path / "report.html", labels=book)
-    assert "women" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    with pytest.raises(InputError):
-        CLUSTERS.means(PEOPLE, "ill").with_labels(read_labels({"variable": ["race"], "code": [1], "label": ["white"]}))
-
-
-def test_labels_of_spss_and_stata_files(tmp_path):
-    pyreadstat = pytest.importorskip("pyreadstat")
-    words = {"sex": {1: "men", 2: "women"}}
-    small = PEOPLE[["sex", "ill"]]
-    pyreadstat.write_sav(small, str(tmp_path / "small.sav"), variable_value_labels=words)
-    pyreadstat.write_dta(small, str(tmp_path / "small.dta"), variable_value_labels=words)
-    for name in ("small.sav", "small.dta"):
-        found = CLUSTERS.means(PEOPLE, "ill", by="sex").with_labels(read_labels(tmp_path / name))
-        assert found["sex"].tolist() == ["men", "women"]
-    (tmp_path / "bad.sav").write_bytes(b"no")
-    for source in (
-        tmp_path / "bad.sav",
-        tmp_path / "none.dta",
-        "codes.txt",
-    ):
-        with pytest.raises(InputError):
-            read_labels(source)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        {"variable": ["a", "a"], "code": [1, 1], "label": ["x", "y"]},
-        {"variable": [None], "code": [1], "label": ["x"]},
-        {"name": ["a"], "code": [1], "label": ["x"]},
-    ],
-)
-def test_codebooks_that_contradict_themselves_are_refused(rows):
-    with pytest.raises(InputError):
-        read_labels(rows)
 
 
 def test_brfss_agrees_with_svy():
@@ -267,31 +168,10 @@ def test_brfss_agrees_with_svy():
         pytest.skip("CROSSLEVEL_DATA has no BRFSS extract")
     people = pd.read_parquet(file, columns=["stratum", "weight", "age_group", "diabetes"]).dropna()
     found = SurveyDesign("weight", strata="stratum", lonely="certainty").means(people, "diabetes", by="age_group")
-    np.testing.assert_allclose(column(found, "estimate"), BRFSS[0], rtol=1e-9)
-    np.testing.assert_allclose(column(found), BRFSS[1], rtol=1e-8)
-
-
-BRFSS = (
-    [
-        0.009365272022162906,
-        0.018784268724020753,
-        0.05434833026005089,
-        0.11100177601711164,
-        0.17802271809672765,
-        0.23373925466544723,
-    ],
-    [
-        0.00086941116920263,
-        0.0011939327932316514,
-        0.0020021977621435265,
-        0.002459724272321332,
-        0.0031093460523787917,
-        0.0028138361697336374,
-    ],
-)
-
-
-FOUR = {"y": [1.0, 0.0, 1.0, 2.0], "w": [1.0] * 4, "r1": [2.0, 0.0, 1.0, 1.0], "r2": [0.0, 2.0, 1.0, 1.0]}
+    means = [0.009365272022, 0.018784268724, 0.054348330260, 0.111001776017, 0.178022718097, 0.233739254665]
+    errors = [0.00086941117, 0.00119393279, 0.00200219776, 0.00245972427, 0.00310934605, 0.00281383617]
+    np.testing.assert_allclose(column(found, "estimate"), means, rtol=1e-9)
+    np.testing.assert_allclose(column(found), errors, rtol=1e-8)
 
 
 def test_the_weight_itself_is_no_replicate():
@@ -301,64 +181,12 @@ def test_the_weight_itself_is_no_replicate():
         np.testing.assert_allclose(column(found), [0.25])
 
 
-@pytest.mark.parametrize(
-    "more",
-    [{"r4": FOUR["r1"]}, {"r_2": FOUR["r1"]}],
-    ids=["gap", "twice"],
-)
-def test_replicates_that_are_not_all_there_are_refused(more):
-    with pytest.raises(InputError):
-        SurveyDesign("w", replicates="r").means({**FOUR, **more}, "y")
-
-
-def test_one_replicate_is_refused():
-    with pytest.raises(InputError, match="replicates="):
-        SurveyDesign("w", replicates=["r1"]).means(FOUR, "y")
-
-
-def test_a_lonely_stratum_is_not_centered_by_the_bootstrap():
-    people = {"y": [1.0, 2.0, 3.0, 4.0, 5.0], "w": [1.0] * 5, "s": [1, 1, 2, 2, 3]}
-    design = SurveyDesign("w", strata="s", lonely="center")
-    assert column(design.means(people, "y"))[0] > 0.4
-    with pytest.raises(InputError, match="lonely="):
-        design.vary(people, lambda w: w.sum())
-
-
-def test_one_row_is_refused_with_a_repair_that_works():
-    with pytest.raises(InputError):
-        SurveyDesign("w").means({"y": [1.0], "w": [1.0]}, "y")
-
-
 def test_people_of_weight_zero_change_nothing():
     design = SurveyDesign("w", strata="s")
-    people = {"y": [1.0, 0.0, 1.0, 1.0], "w": [1.0] * 4, "s": [1] * 4, "age": ["a"] * 4}
-    nobody = {
-        k: [*v, *more] for (k, v), more in zip(people.items(), ([5.0] * 2, [0.0] * 2, [2] * 2, ["b"] * 2), strict=True)
-    }
+    people = {"y": [1.0, 0.0, 1.0, 1.0], "w": [1.0] * 4, "s": [1] * 4}
+    nobody = {k: [*people[k], *more] for k, more in {"y": [5.0] * 2, "w": [0.0] * 2, "s": [2] * 2}.items()}
     for name in ("estimate", "std_error", "design_effect"):
         np.testing.assert_allclose(column(design.means(nobody, "y"), name), column(design.means(people, "y"), name))
-    few, more = (design.standardized(p, "y", "age", {"a": 1.0, "b": 0.0}) for p in ({**people}, nobody))
-    np.testing.assert_allclose(column(more), column(few))
-
-
-def test_an_infinite_share_of_a_standard_is_refused():
-    with pytest.raises(InputError):
-        SurveyDesign("w").standardized({**FOUR, "age": list("aabb")}, "y", "age", {"a": np.inf, "b": 1.0})
-
-
-@pytest.mark.parametrize("columns", [0, True, float("inf"), "code", ("variable", 1, "label")])
-def test_columns_of_a_codebook_are_three_names(columns):
-    with pytest.raises(InputError):
-        read_labels({"variable": ["sex"], "code": [1], "label": ["men"]}, columns=columns)
-
-
-def test_replicate_factors_are_refused_and_the_weight_is_no_replicate():
-    """Factors near one in place of weights of hundreds left the weights out of every replicate."""
-    people = {**FOUR, "w": [100.0, 200.0, 100.0, 100.0]}
-    with pytest.raises(InputError):
-        SurveyDesign("w", replicates="r").means(people, "y")
-    with pytest.raises(InputError):
-        SurveyDesign("w", replicates=["w", "r1", "r2"]).means(FOUR, "y")
 
 
 def test_a_standard_error_of_zero_is_no_certainty():
@@ -366,11 +194,5 @@ def test_a_standard_error_of_zero_is_no_certainty():
     found = SurveyDesign("w").means(people, "y", by="g")
     assert (column(found)[:2] < 1e-12).all()
     assert column(found)[2] > 0.1
-    assert any("y: 2 estimate(s), the first of {'g': 'a'}" in said for said in found.warnings)
+    assert any("2 estimate(s), the first of {'g': 'a'}" in said for said in found.warnings)
     assert not SurveyDesign("w").means(people, "y").warnings
-
-
-def test_sums_that_cannot_be_held_are_refused():
-    for design, people in ((SurveyDesign("w"), {"y": [1e300, 0.0, 1e300], "w": [1.0, 2.0, 1.0]}),):
-        with pytest.raises(InputError), np.errstate(all="ignore"):
-            design.means(people, "y")

@@ -24,7 +24,7 @@ VERBS = {
     "impute": "Impute each person's value of a variable from its published group means.",
     "krls": "Estimate the effect of each x on y, with no functional form assumed.",
     "embed": "Compute one feature vector per group, in one pass over the data that can be resumed.",
-    "report": "Make one self-contained HTML report from saved estimates and models, or serve a folder of reports.",
+    "report": "Make one self-contained HTML report from saved estimates and models, or check a sealed folder.",
     "info": "Print versions, cores, memory, accelerators and installed extras.",
 }
 
@@ -33,14 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     """Read the arguments and do what they say; gives the exit code."""
     verb = next((a for a in arguments if not a.startswith("-")), "")
     module: Any = importlib.import_module(f"crosslevel.cli.{verb}") if verb in VERBS else None
-    try:
-        told = _make_app(verb, module)(list(arguments), standalone_mode=False)
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's own, whose home differs between its versions
-            raise
-        raise InputError(
-            f"{error.format_message().rstrip('.')}. See crosslevel {verb} --help.".replace("  ", " ")
-        ) from error
+    told = parse(arguments, verb, module)
     if not isinstance(told, dict):
         return int(told or 0)
     from crosslevel.cli.job import Job
@@ -52,6 +45,18 @@ def run(arguments: Sequence[str]) -> int:
     except InputError as error:
         raise InputError(_as_written(str(error), [o.name for o in module.OPTIONS])) from error
     return 0
+
+
+def parse(arguments: Sequence[str], verb: str, module: Any) -> Any:
+    """Give the values of a verb's options as they were written; an exit code where only help was asked for."""
+    try:
+        return _make_app(verb, module)(list(arguments), standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own, whose home differs between its versions
+            raise
+        raise InputError(
+            f"{error.format_message().rstrip('.')}. See crosslevel {verb} --help.".replace("  ", " ")
+        ) from error
 
 
 def _make_app(verb: str, module: Any) -> typer.Typer:

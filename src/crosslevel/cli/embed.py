@@ -48,7 +48,6 @@ def run(given: Given, job: Job) -> None:
     if not given.get("resume", True):
         state.unlink(missing_ok=True)
     fitted = _fitted(given, job, people, out, state)
-    job.say(f"Expected: {fitted.cost(people, where=where, subgroups=subgroups)}")
     try:
         with job.progress("Embedding") as bar:
             found = fitted.transform(people, where=where, subgroups=subgroups, checkpoint=state, progress=bar)

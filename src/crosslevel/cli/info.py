@@ -21,8 +21,6 @@ EXTRAS = {
     "geo": ("shapely", "geopandas"),
     "report": ("vl-convert-python",),
     "docx": ("python-docx",),
-    "effects": ("marginaleffects",),
-    "dask": ("dask", "distributed"),
     "spark": ("pyspark",),
     "readers": ("pyreadstat",),
 }
@@ -54,7 +52,7 @@ def _accelerators() -> list[str]:
 
 def _engines() -> dict[str, str]:
     """Say which engines of the passes over people can run here, and what the others lack."""
-    needs = {"local": (), "jax": EXTRAS["bayes"][:1], "dask": EXTRAS["dask"], "spark": EXTRAS["spark"]}
+    needs = {"local": (), "jax": EXTRAS["bayes"][:1], "spark": EXTRAS["spark"]}
     extra = {"jax": "bayes"}
     found = {
         name: "ready" if all(_version(n) for n in names) else f"pip install crosslevel[{extra.get(name, name)}]"

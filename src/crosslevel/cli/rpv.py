@@ -11,7 +11,7 @@ import pyarrow as pa
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.ecological import PolarizationStudy, performance, rpv
-from crosslevel.ecological.court.rpv import ALLOWED
+from crosslevel.ecological.court.rpv import METHODS, NAMED
 from crosslevel.ecological.tables.unit_tables import joined_names
 from crosslevel.errors import FileError, InputError, unknown_name
 from crosslevel.results import Estimates
@@ -33,7 +33,7 @@ OPTIONS = [
     Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Data"),
     Option("contest", help=CONTEST_HELP, several=True, panel="Data"),
     Option("contests", "file", FILE_OF_CONTESTS, panel="Data", excludes=("contest",)),
-    Option("methods", help=f"A method; repeat. One of {', '.join(ALLOWED)}. Default: the first five.", several=True, panel="Study"),
+    Option("methods", help=f"A method; repeat. One of {', '.join(NAMED)}. Default: the first {len(METHODS)}.", several=True, panel="Study"),
     Option(
         "district", help="Column of proposed districts.", panel="Districts", column_of="table", needs=("district_group", "unit")
     ),
@@ -41,14 +41,20 @@ OPTIONS = [
     *from_signature(rpv, "Study", skip=SKIP, columns=COLUMNS),
     *INPUT,
     *OUTPUT,
-    Option("exhibit", "switch", "Write exhibit.html, .docx, .tex and tables.tex into the folder.", panel="Output", needs=("out",)),
+    Option("exhibit", "switch", "Write exhibit.html and exhibit.docx into the folder.", panel="Output", needs=("out",)),
     Option("bundle", "file", "New folder for the exhibit, exact results, hashes, settings and versions; report --reproduce checks it.",
            panel="Output"),
 ]  # fmt: skip
 
 
 def run(given: Given, job: Job) -> None:
-    """Read, study every contest, write what was asked for, print the findings."""
+    """Study every contest, write what was asked for, print the findings."""
+    study, answers = study_of(given, job)
+    write(study, answers, job, given)
+
+
+def study_of(given: Given, job: Job) -> tuple[PolarizationStudy, dict[str, Estimates]]:
+    """Read the precincts, study every contest; nothing is written."""
     contests, totals = _contests(given)
     options = given.of("Study")
     if totals:
@@ -66,7 +72,12 @@ def run(given: Given, job: Job) -> None:
     answers = {"summary": study.summary, "tally": study.tally, "comparison": study.comparison}
     if "district" in given:
         answers["districts"] = performance(study, _districts(counts, given), given["district_group"])
-    write(study, answers, job, given)
+    return study, answers
+
+
+def beside_study(answers: dict[str, Estimates]) -> dict[str, list[Estimates]]:
+    """Give the tables that an exhibit has beside its study, by heading."""
+    return {"Proposed districts": [answers["districts"]]} if "districts" in answers else {}
 
 
 def _districts(counts: pa.Table, given: Given) -> dict[str, list[object]]:
@@ -105,21 +116,16 @@ def write_exhibit(study: PolarizationStudy, answers: dict[str, Estimates], job: 
     from crosslevel.reports.sealed import seal, write_formats
 
     with quiet(), job.console.status("Writing the exhibit ..."):
-        more = [("Proposed districts", answers["districts"])] if "districts" in answers else []
-        made = report([study, *more], title=f"Racially polarized voting: {given['table'].name}", template="exhibit")
+        more = beside_study(answers)
+        made = report(
+            [study, *more.items()], title=f"Racially polarized voting: {given['table'].name}", template="exhibit"
+        )
         assert isinstance(made, Exhibit)
         if "exhibit" in given and job.out is not None:
             job.files |= {name: str(path) for name, path in write_formats(made, job.out).items()}
         if "bundle" in given:
             again = job.command(("out", "report", "as_json", "exhibit", "bundle"))
-            seal(
-                made,
-                study,
-                {name: [found] for name, found in more},
-                given["bundle"],
-                job.inputs(("out", "bundle")),
-                again,
-            )
+            seal(made, study, more, given["bundle"], job.inputs(("out", "bundle")), again)
             job.files["bundle"] = str(given["bundle"])
 
 

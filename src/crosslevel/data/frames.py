@@ -46,7 +46,7 @@ _INDEX = b"crosslevel.index"
 
 def is_frame(obj: object) -> bool:
     """Tell whether ``obj`` is a table :func:`to_arrow` can read (a bare array is not)."""
-    if type(obj).__module__.partition(".")[0] in ("dask", "pyspark", "scipy"):
+    if type(obj).__module__.partition(".")[0] in ("pyspark", "scipy"):
         return False  # rows that stay with the workers; sparse matrices, some of which are mappings
     if isinstance(obj, pa.Table | pa.RecordBatch | Mapping) or hasattr(obj, "__arrow_c_stream__"):
         return True

@@ -17,7 +17,6 @@ from crosslevel.ecological.tables.baselines import bounds as bounds
 from crosslevel.ecological.tables.baselines import homogeneous as homogeneous
 from crosslevel.ecological.tables.baselines import neighborhood as neighborhood
 from crosslevel.ecological.tables.compare import compare as compare
-from crosslevel.ecological.tables.constant_rates import lp as lp
 from crosslevel.ecological.tables.constant_rates import rxc_em as rxc_em
 from crosslevel.ecological.tables.contextual.estimator import rxc as rxc
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet as multinomial_dirichlet

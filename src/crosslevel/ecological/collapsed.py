@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from scipy import linalg, sparse
 
 from crosslevel.ecological.covariance import BIAS, Hyperparameters, Moments, Terms, square_root
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.kernels import Basis, basis_of, distances, leaves, matern, points_of
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
@@ -29,8 +28,6 @@ EXACT = 3_500
 """Cells whose covariance is held as a matrix: seconds for each step of the scales."""
 POINTS = 600
 """Points that carry the field of more cells."""
-MOST = 20_000
-"""The same on a device."""
 LOCATIONS = 20_000
 """Most locations of an approximated field; of more, neighbors are put together, about 30 to a point."""
 EMPTY = 1e-8
@@ -82,12 +79,12 @@ def collapse(terms: Terms) -> Cells:
     """Put places of the same location and groups together, and choose points for the field where cells are many."""
     labels = [group for _, group in terms.groupings]
     where, n_locations = terms.coords if terms.kind is not None else None, 0
-    points, largest = None, EXACT if terms.backend == "numpy" else MOST
+    points = None
     if where is not None:
         found, location = np.unique(where, axis=0, return_inverse=True)
         location, n_locations = location.reshape(-1), len(found)
         n_cells = len(np.unique(np.column_stack([location, *labels]), axis=0))
-        if terms.inducing_points is not None or n_cells > largest:
+        if terms.inducing_points is not None or n_cells > EXACT:
             flat = points_of(found, terms.metric)
             points = found[leaves(flat, min(terms.inducing_points or POINTS, n_locations))[1]]
             if n_locations > LOCATIONS:
@@ -99,32 +96,12 @@ def collapse(terms: Terms) -> Cells:
     both, first, index = np.unique(np.column_stack(labels), axis=0, return_index=True, return_inverse=True)
     coords = None if where is None else found[labels[-1][first]]
     own = replace(terms.take(first), coords=coords, nugget=False, inducing_points=None, nugget_level=None)
-    exact = points is None and len(both) <= largest
-    if terms.backend != "numpy" and not exact:
-        raise InputError(
-            f"backend={terms.backend!r} holds the covariance of at most {MOST:,} different locations and groups of places, and these "
-            f"are {len(both):,}; pass backend='numpy', which puts the field on points."
-        )
+    exact = points is None and len(both) <= EXACT
     cells = Cells(index.reshape(-1), own, n_locations, exact=exact, level=terms.nugget_level)
     if points is None or coords is None:
         return cells
     between = distances(coords, points, terms.metric)
     return replace(cells, between=between, points=distances(points, points, terms.metric))
-
-
-class _Top(Protocol):
-    """N = F + W^-1 of the cells, factored."""
-
-    half_log_det: float
-
-    def solve(self, X: FloatArray) -> FloatArray:
-        """Give N^-1 X."""
-
-    def diagonal(self) -> FloatArray:
-        """Give the diagonal of N^-1."""
-
-    def slopes(self, a: FloatArray, T: FloatArray, V: FloatArray) -> dict[str, float]:
-        """Give sum(M * dF) by the logarithm of each scale, M = (a a' - N^-1 + T V T') / 2."""
 
 
 class _Dense:
@@ -252,11 +229,7 @@ class _LowRank:
         return np.asarray(self.U @ rng.standard_normal((self.U.shape[1], n)) + shared + own)
 
 
-def _factored(cells: Cells, h: Hyperparameters, W: FloatArray) -> _Top:
-    if cells.terms.backend != "numpy":
-        from crosslevel.ecological.collapsed_jax import DeviceCells
-
-        return DeviceCells(cells.terms, h, W)
+def _factored(cells: Cells, h: Hyperparameters, W: FloatArray) -> _Dense | _LowRank:
     return _Dense(cells, h, W) if cells.exact else _LowRank(cells, h, W)
 
 
@@ -402,7 +375,6 @@ class Spread:
 
         Cells by Matheron's rule given the coefficients, F N^-1 x = x - W^-1 N^-1 x; nuggets apart, place by place.
         """
-        assert isinstance(self.top, _Dense | _LowRank)
         mean, V, _ = self.regression(X, seen)
         b = mean + rng.standard_normal((n_draws, len(mean))) @ square_root(V).T
         away = seen[:, None] - X @ b.T

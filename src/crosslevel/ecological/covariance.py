@@ -88,8 +88,6 @@ class Terms:
         Whether the coefficients w vary over space (K = effect_variance <m, m'> x Matern) in place of an added field.
     inducing_points : int or None
         Points that carry the field, where it is approximated whatever the number of places.
-    backend : {"numpy", "jax"}
-        Where the covariance of many places is factored.
     nugget_level : (q,) int or None
         Level of each place among ``nugget_levels``, where these have nuggets of their own; their number for another one.
     nugget_levels : tuple of str
@@ -104,7 +102,6 @@ class Terms:
     product: bool = False
     second_group: IntArray | None = None
     inducing_points: int | None = None
-    backend: str = "numpy"
     nugget_level: IntArray | None = None
     nugget_levels: tuple[str, ...] = ()
 

@@ -23,7 +23,6 @@ from crosslevel.data.frames import as_names
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.queries import ALL, SUBGROUP, read_query
 from crosslevel.embedding.chunks import Recipe
-from crosslevel.embedding.cost import Cost, estimate_cost
 from crosslevel.embedding.embeddings import Embeddings, finish
 from crosslevel.embedding.engines import Engine, check_engine, cluster_of, find_engine
 from crosslevel.embedding.run import Pass, run_pass
@@ -60,7 +59,7 @@ class MeanEmbedding(OnEngine, TransformerMixin, BaseEstimator, auto_wrap_output_
         Length of the vectors; for the Fourier maps half are cosines and half sines. The map ``linear`` has as many as there
         are encoded columns and takes neither this nor ``bandwidth``.
     feature_map : str, default "sorf"
-        ``sorf``, ``fastfood``, ``rff``, ``orf``, ``sobol``, ``nystrom``, ``landmarks`` or ``linear``.
+        ``sorf``, ``fastfood``, ``rff``, ``nystrom``, ``landmarks`` or ``linear``.
     bandwidth : "median" or float, default "median"
         b of the kernel; "median" takes the median distance between two people of a weighted sample.
     categorical : sequence of str, optional
@@ -69,12 +68,11 @@ class MeanEmbedding(OnEngine, TransformerMixin, BaseEstimator, auto_wrap_output_
         What to do with levels that ``fit`` has not seen: refuse, or give them no feature.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the features and of the sample.
-    engine : {"local", "jax", "dask", "spark"}, address, client, session or Engine, default "local"
-        Where the passes run: threads of this machine; JAX (CPU or GPU, the second pass); the open ``distributed.Client``, that of an
-        address (``"tcp://host:8786"``) or one passed; the active SparkSession or one passed. Workers of a cluster read the files
-        themselves, and agree with "local" to 1e-9.
+    engine : {"local", "jax", "spark"}, session or Engine, default "local"
+        Where the passes run: threads of this machine; JAX (CPU or GPU, the second pass); the active SparkSession or one passed.
+        Workers of a cluster read the files themselves, and agree with "local" to 1e-9.
     n_jobs : int, optional
-        Threads; all cores when not given. The answer does not depend on it, to the bit.
+        Threads; all cores when not given. The answer does not depend on it.
 
     Attributes
     ----------
@@ -99,9 +97,8 @@ class MeanEmbedding(OnEngine, TransformerMixin, BaseEstimator, auto_wrap_output_
     divided by its weighted standard deviation; where it is missing it is 0 and a second position says so. Neither the
     encoded matrix nor the feature matrix is ever formed.
 
-    Features are float32, sums are float64 and are made in an order that depends on the data alone: the same people give
-    the same bits for any number of threads and any batch size, and agree to rounding between file formats. In another order
-    of rows ``fit`` still learns the same bits, and the vectors agree to rounding.
+    Features are float32, sums are float64: answers agree to 1e-12 of a bag's largest entry for any number of threads, and
+    counts are exact.
 
     References
     ----------
@@ -293,27 +290,6 @@ class MeanEmbedding(OnEngine, TransformerMixin, BaseEstimator, auto_wrap_output_
         """Turn a (merged) state into embeddings."""
         check_is_fitted(self, "feature_map_")
         return finish(state, self.feature_map_)
-
-    def cost(
-        self,
-        people: Any,
-        *,
-        by: str | Sequence[str] = AS_FITTED,
-        weight: str | None = AS_FITTED,
-        where: str | None = None,
-        subgroups: Mapping[str, str] | None = None,
-    ) -> Cost:
-        """Estimate time and memory of ``transform`` by timing the first rows.
-
-        Examples
-        --------
-        >>> from crosslevel.data.simulate import nation
-        >>> people = nation(20, 50).people
-        >>> MeanEmbedding(n_features=64).fit(people, by="region", weight="weight").cost(people).n_bags
-        20
-        """
-        check_is_fitted(self, "feature_map_")
-        return estimate_cost(*self._job(people, by, weight, where, subgroups))
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Say what ``transform`` gives for Bags: "default" (an array), "pandas" or "polars"; None changes nothing.

@@ -11,7 +11,6 @@ from crosslevel.data.cells import Cells, sums
 from crosslevel.errors import ConvergenceError
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes, probabilities
-from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray
 
@@ -86,15 +85,12 @@ def logistic(cells: Cells, design: Design, y: FloatArray, weight: FloatArray) ->
     return np.asarray(special.expit(theta[0] + Z @ theta[1:]))
 
 
-def with_groups(
-    cells: Cells, design: Design, n_groups: int, y: FloatArray, weight: FloatArray, *, linear: bool = False
-) -> FloatArray:
+def with_groups(cells: Cells, design: Design, n_groups: int, y: FloatArray, weight: FloatArray) -> FloatArray:
     """Regress the truth on the scores and a constant per group: the probability of each pair, (M,).
 
     Constants are profiled out: at their optimum every group's probabilities add up to its truths, which is one shift.
     """
-    Z = design.matrix(cells.X)
-    Z = (Z[:, design.first] if linear else Z)[cells.pair_cell]
+    Z = design.matrix(cells.X)[cells.pair_cell]
     M, group = len(Z), cells.pair_group[:, 0]
     yes = sums(cells.pair, weight * y, M)
     mean = sums(group, yes, n_groups) / np.maximum(sums(group, cells.weight, n_groups), 1e-300)
@@ -130,37 +126,6 @@ def saturated(row: IntArray, y: FloatArray, weight: FloatArray) -> FloatArray:
     """
     n = int(row.max()) + 1
     return np.asarray((sums(row, weight * y, n) / np.maximum(sums(row, weight, n), 1e-300))[row])
-
-
-def two_way(cells: Cells, n_groups: int, y: FloatArray, weight: FloatArray) -> FloatArray:
-    """Fit a constant per distinct row and one per group: the probability of each pair, (M,), by matching both sums in turn."""
-    C, M, group = len(cells.X), len(cells.count), cells.pair_group[:, 0]
-    yes = sums(cells.pair, weight * y, M)
-
-    def rate(index: IntArray, n: int) -> FloatArray:
-        return sums(index, yes, n) / np.maximum(sums(index, cells.weight, n), 1e-300)
-
-    cell_rate, group_rate = rate(cells.pair_cell, C), rate(group, n_groups)
-    # rows and groups of none or all are sure, whatever the other says
-    sure = np.isin(cell_rate, (0.0, 1.0))[cells.pair_cell] | np.isin(group_rate, (0.0, 1.0))[group]
-    p = np.where(np.isin(cell_rate, (0.0, 1.0))[cells.pair_cell], cell_rate[cells.pair_cell], group_rate[group])
-    left = ~sure
-    if not left.any():
-        return p
-    f = np.zeros(int(left.sum()))
-    a = [
-        (i[left], sums(i[left], yes[left], n) / np.maximum(sums(i[left], cells.weight[left], n), 1e-300))
-        for i, n in ((cells.pair_cell, C), (group, n_groups))
-    ]
-    for _ in range(STEPS):
-        before = f
-        for index, target in a:
-            found = shift_to_total(f[None], cells.weight[left], index, target)
-            f = f + np.nan_to_num(found.shift[0])[index]
-        if np.abs(f - before).max() < 1e-8:
-            break
-    p[left] = special.expit(f)
-    return p
 
 
 def ecological_logistic(cells: Cells, design: Design, mean: FloatArray) -> FloatArray:

@@ -32,7 +32,6 @@ from crosslevel.imputation.baselines import (
     logistic,
     newton_logistic,
     saturated,
-    two_way,
     with_groups,
 )
 from crosslevel.imputation.design import Design, learn_design
@@ -125,7 +124,7 @@ def evaluate(
     >>> evaluate({"x": x}, group, y, {"imputed": CrossLevelImputer()}, aggregates_from="disjoint").diagnostics["aggregates_from"]
     'disjoint'
     """
-    y = _binary(align_rows(truth, row_keys(X), "truth"), "truth")
+    y = _binary(align_rows(truth, row_keys(X), "truth"))
     if aggregates_from not in SOURCES:
         raise unknown_name("aggregates_from", aggregates_from, SOURCES, "choice")
     methods = methods or {}
@@ -160,7 +159,7 @@ def evaluate(
     else:
         rows |= _fitted(methods, X, partition, parts, None if sample_weight is None else world.weight, progress)
     said = (SHARED,) if aggregates_from == "sample" and aggregates is None else ()
-    return _table(rows, y, world, ALWAYS[2:], level, "evaluate(...)", source=aggregates_from, said=said)
+    return _table(rows, y, world, level, aggregates_from, said)
 
 
 def _half(group: IntArray, rng: np.random.Generator) -> BoolArray:
@@ -213,69 +212,6 @@ def _fitted(
                 if step is not None:
                     step()
     return rows
-
-
-@checked
-def evaluate_downstream(
-    X: Any,
-    partition: Any,
-    y: Any,
-    imputed: Mapping[str, Any],
-    *,
-    true_values: Any = None,
-    naive: Any = None,
-    sample_weight: Any = None,
-    categorical: Sequence[str] | None = None,
-    level: float = 0.95,
-) -> Estimates:
-    """Say what imputed columns add to a model of another outcome, beside models that need no imputation.
-
-    Every row is a logistic regression of y, fitted and scored on these people. Imputed columns are functions of X and the group, so
-    that *saturated x + group* is a bound on what they can add; where an imputed row does not reach *x + group*, dummies do better.
-
-    Parameters
-    ----------
-    X, partition
-        As in ``fit``.
-    y : array of shape (n,)
-        The outcome, 0 and 1, known for every person.
-    imputed : mapping of str to array of shape (n,) or (n, d_u)
-        Imputed columns of each method.
-    true_values : array of shape (n, d_u), optional
-        The hidden columns themselves, where known.
-    naive : array of shape (n, d_u), optional
-        The group means of each person.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> group, x = np.repeat(np.arange(25), 80), rng.integers(0, 4, 2000)
-    >>> y = rng.random(2000) < 0.1 + 0.2 * x
-    >>> evaluate_downstream({"x": x}, group, y, {"a column": x**2})["method"].tolist()
-    ['x', 'x + group', 'saturated x', 'saturated x + group', 'imputed alone: a column', 'x + imputed: a column']
-    """
-    y = _binary(align_rows(y, row_keys(X), "y"), "y")
-    world = _world(X, partition, None, y, sample_weight, categorical)
-    linear = world.design.matrix(world.cells.X)[world.cells.row][:, world.design.first]
-    rows: dict[str, FloatArray] = {
-        "x": _regression(linear, y, world.weight),
-        "x + group": with_groups(world.cells, world.design, world.n_groups, y, world.weight, linear=True)[
-            world.cells.pair
-        ],
-        "saturated x": saturated(world.cells.row, y, world.weight),
-        "saturated x + group": two_way(world.cells, world.n_groups, y, world.weight)[world.cells.pair],
-    }
-    columns = {"true values": true_values, "naive group means": naive, **imputed}
-    for name, values in columns.items():
-        if values is None:
-            continue
-        extra = _columns(align_rows(values, row_keys(X), f"imputed[{name!r}]"), name, len(y))
-        what = name if name in ("true values", "naive group means") else f"imputed: {name}"
-        alone = f"{what} alone" if what == name else f"imputed alone: {name}"
-        rows[alone] = _regression(extra, y, world.weight)
-        rows[f"x + {what}"] = _regression(np.hstack([linear, extra]), y, world.weight)
-    uses = () if true_values is None else ("true values alone", "x + true values")
-    return _table(rows, y, world, uses, level, "evaluate_downstream(...)", naive="x", full="saturated x + group")
 
 
 def auc(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) -> float:
@@ -367,13 +303,9 @@ def _table(
     rows: Mapping[str, FloatArray],
     y: FloatArray,
     world: _World,
-    uses_truth: Sequence[str],
     level: float,
-    call: str,
-    naive: str = "naive group mean",
-    full: str = "full information",
-    source: str = "sample",
-    said: tuple[str, ...] = (),
+    source: str,
+    said: tuple[str, ...],
 ) -> Estimates:
     level = checks.check_level(level)
     w = world.weight / world.weight.sum()
@@ -386,12 +318,12 @@ def _table(
     people = sums(world.cells.row, world.weight, len(world.cells.X))
     true = sums(world.cells.row, world.weight * y, len(world.cells.X)) / people
     z = float(stats.norm.ppf(0.5 + 0.5 * level))
-    base, top = float(w @ each[naive]), float(w @ each[full])
+    base, top = float(w @ each["naive group mean"]), float(w @ each["full information"])
     columns: dict[str, list[Any]] = {}
     for name, p in rows.items():
         score = float(w @ each[name])
         error = spread * float(np.sqrt(w @ (each[name] - score) ** 2))
-        gain = each[name] - each[naive]
+        gain = each[name] - each["naive group mean"]
         cell = sums(world.cells.row, world.weight * p, len(world.cells.X)) / people
         intercept, slope = calibration(p, y, world.weight)
         row = {
@@ -408,7 +340,7 @@ def _table(
             "rmse_cells": float(np.sqrt(people @ (cell - true) ** 2 / people.sum())),
             "intercept": intercept,
             "slope": slope,
-            "uses_truth": name in uses_truth,
+            "uses_truth": name in ALWAYS[2:],
         }
         for key, value in row.items():
             columns.setdefault(key, []).append(value)
@@ -418,7 +350,7 @@ def _table(
         method="mean log-likelihood of a person",
         level=level,
         interval="wald, over persons",
-        provenance=Provenance.of(call=call),
+        provenance=Provenance.of(call="evaluate(...)"),
         diagnostics={
             "people": len(y),
             "groups": world.n_groups,
@@ -430,27 +362,10 @@ def _table(
     )
 
 
-def _regression(columns: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
-    sd = columns.std(axis=0)
-    Z = (columns - columns.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
-    rows, code = np.unique(Z, axis=0, return_inverse=True)
-    code = code.reshape(-1)
-    theta = newton_logistic(rows, sums(code, weight * y, len(rows)), sums(code, weight, len(rows)))
-    return np.asarray(special.expit(theta[0] + rows @ theta[1:]))[code]
-
-
-def _columns(values: Any, name: str, n: int) -> FloatArray:
-    array = checks.check_finite(np.asarray(checks.unmasked(values)), f"imputed[{name!r}]")
-    array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or len(array) != n:
-        raise InputError(f"imputed[{name!r}] has shape {array.shape}; pass one row for each of {n:,} people.")
-    return array
-
-
-def _binary(values: Any, argument: str) -> FloatArray:
+def _binary(values: Any) -> FloatArray:
     y = checks.check_finite(
-        values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(checks.unmasked(values)), argument, 1
+        values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(checks.unmasked(values)), "truth", 1
     )
     if not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
-        raise InputError(f"{argument} must hold both 0 and 1 and nothing else; it holds {np.unique(y)[:5].tolist()}.")
+        raise InputError(f"truth must hold both 0 and 1 and nothing else; it holds {np.unique(y)[:5].tolist()}.")
     return y

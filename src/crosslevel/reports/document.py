@@ -1,4 +1,4 @@
-"""A document as plain blocks (headings, sentences, tables, figures), written as a page, for Word and for LaTeX."""
+"""A document as plain blocks (headings, sentences, tables, figures), written as a page and for Word."""
 
 from __future__ import annotations
 
@@ -12,33 +12,21 @@ from typing import Any
 
 from crosslevel.charts.chart import Chart
 from crosslevel.charts.matplotlib import draw
-from crosslevel.data.atomic import whole_file
 from crosslevel.results import Estimates
 from crosslevel.results.wide import (
     DOCX_WIDTH,
     Wide,
     docx_table,
-    latex_table,
-    latex_words,
     new_docx,
     printable,
     save_docx,
-    write_text,
 )
 
 FORMATS: dict[str, dict[str, Any]] = {
     "svg": {"metadata": dict.fromkeys(("Date", "Creator", "Format", "Type"))},
     "png": {"metadata": {"Software": None}, "dpi": 200},
-    "pdf": {"metadata": dict.fromkeys(("Creator", "Producer", "CreationDate"))},
 }
 """What each form of a picture is saved with: no date, so that a picture made twice is the same."""
-PREAMBLE = r"""\documentclass[11pt]{article}
-\usepackage{iftex}
-\ifPDFTeX\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}\else\usepackage{fontspec}\fi
-\usepackage[margin=1in]{geometry}
-\usepackage{booktabs,graphicx,longtable}
-\sloppy\setlength{\parindent}{0pt}\setlength{\parskip}{6pt}
-"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +68,7 @@ class Figure:
     chart: Chart
 
     def drawn(self, form: str) -> bytes:
-        """Draw the chart as svg, png or pdf; the same bytes each time."""
+        """Draw the chart as svg or png; the same bytes each time."""
         import matplotlib as mpl
         import matplotlib.pyplot as plt
 
@@ -168,48 +156,6 @@ class Document:
                 tables += 1
                 docx_table(made, replace(block, caption=f"Table {tables}. {block.caption}"))
         return save_docx(made, path)
-
-    def to_latex(self, path: str | os.PathLike[str]) -> Path:
-        """Write a LaTeX file, and the figures as PDF beside it (``NAME-1.pdf``)."""
-        out = Path(path)
-        lines = [
-            PREAMBLE,
-            rf"\title{{{latex_words(self.title)}}}",
-            r"\author{}\date{}",
-            r"\begin{document}",
-            r"\maketitle",
-        ]
-        figures = 0
-        for block in self.blocks:
-            if isinstance(block, Heading):
-                lines += [r"\clearpage"] if block.page else []
-                lines.append(rf"\{'sub' * (block.level - 2)}section*{{{latex_words(block.text)}}}")
-            elif isinstance(block, Text):
-                lines.append(latex_words(block.text) + "\n")
-            elif isinstance(block, Items | Facts):
-                numbered = isinstance(block, Items) and block.start > 0
-                if isinstance(block, Items):
-                    rows = [
-                        (f"{block.start + i}." if numbered else "", latex_words(t)) for i, t in enumerate(block.items)
-                    ]
-                else:
-                    rows = [("", rf"\textbf{{{latex_words(n)}}}: {latex_words(v)}") for n, v in block.rows]
-                items = [rf"\item{f'[{{{n}}}]' if n else ''} {text}" for n, text in rows]
-                lines += [r"\begin{itemize}", *items, r"\end{itemize}"] if items else []
-            elif isinstance(block, Figure):
-                figures += 1
-                name = f"{out.stem}-{figures}.pdf"
-                with whole_file(out.with_name(name)) as beside:
-                    beside.write_bytes(block.drawn("pdf"))
-                lines += [r"\begin{figure}[htbp]", r"\centering"]
-                lines.append(
-                    rf"\includegraphics[width=\linewidth,height=.8\textheight,keepaspectratio]{{\detokenize{{{name}}}}}"
-                )
-                lines += [rf"\caption{{{latex_words(block.caption)}}}", r"\end{figure}"]
-            else:
-                lines.append(latex_table(block))
-        write_text("\n".join([*lines, r"\end{document}", ""]), out)
-        return out
 
 
 def _printable(value: Any) -> Any:

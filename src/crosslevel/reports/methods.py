@@ -53,10 +53,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "The method of bounds states what the counts of every unit imply with certainty, and assumes nothing.",
         "bounds",
     ),
-    "linear": (
-        "The linear program chooses, of all tables that meet the counts, the one nearest to constant shares.",
-        "",
-    ),
     "rxc_em": ("The EM algorithm fits multinomial shares that are constant over units.", ""),
 }
 """Beginning of a method's words or name -> what it does, and the key of its paper."""
@@ -79,13 +75,13 @@ CHECK_PAPERS = (
 )
 
 
-EXACT = {"multinomial_dirichlet": "multinomial", "rxc": "contextual", "lp": "linear"} | {
-    key: key for key in SENTENCES if key not in ("multinomial", "contextual", "linear")
+EXACT = {"multinomial_dirichlet": "multinomial", "rxc": "contextual"} | {
+    key: key for key in SENTENCES if key not in ("multinomial", "contextual")
 }
 """Name of a method -> its key."""
 BEGINNINGS = {
     "king's truncated bivariate normal, iterated": "king_iterated", "king's ": "king", "multinomial-dirichlet": "multinomial",
-    "multinomial em": "rxc_em", "contextual r x c": "contextual", "linear program": "linear", "homogeneous units": "homogeneous",
+    "multinomial em": "rxc_em", "contextual r x c": "contextual", "homogeneous units": "homogeneous",
     "goodman": "goodman", "neighborhood": "neighborhood", "bounds": "bounds",
 }  # fmt: skip
 """Beginning of a method's words -> its key; the longer first."""

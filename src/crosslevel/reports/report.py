@@ -27,7 +27,7 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.reports import vega
 from crosslevel.reports.document import Document
 from crosslevel.reports.exhibit import exhibit_of
-from crosslevel.reports.page import describe_page, figure_svg, pack_tables
+from crosslevel.reports.page import describe_page, figure_svg
 from crosslevel.reports.sealed import seal
 from crosslevel.reports.sections import Section, section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes
@@ -113,7 +113,7 @@ class Report:
 
 @dataclass(frozen=True, repr=False)
 class Exhibit(Report):
-    """A report as a document for print: the same methods, and files for Word and LaTeX.
+    """A report as a document for print: the same methods, and a file for Word.
 
     Attributes
     ----------
@@ -134,17 +134,13 @@ class Exhibit(Report):
         """Write the exhibit as a Word file (extra ``docx``)."""
         return self.document.to_docx(path)
 
-    def to_latex(self, path: str | os.PathLike[str]) -> Path:
-        """Write the exhibit for LaTeX, with its figures as PDF files beside it."""
-        return self.document.to_latex(path)
-
     def _repr_html_(self) -> str:
         import html
 
         return f'<iframe srcdoc="{html.escape(self.html())}" style="width:100%;height:40em;border:0" sandbox></iframe>'
 
     def __repr__(self) -> str:
-        return f"Exhibit({self.page['title']!r}; .save(path), .to_docx(path), .to_latex(path) or .open())"
+        return f"Exhibit({self.page['title']!r}; .save(path), .to_docx(path) or .open())"
 
 
 @functools.cache
@@ -177,7 +173,7 @@ def _hash(script: str) -> str:
 def _for_script(page: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what the body of the page says already."""
     wanted = ("name", "heading", "level", "labels", "columns", "tables", "choices", "views", "n_rows")
-    sections = [pack_tables({name: section[name] for name in wanted}) for section in page["sections"]]
+    sections = [{name: section[name] for name in wanted} for section in page["sections"]]
     return {"page_version": page["page_version"], "shapes": page["shapes"], "sections": sections}
 
 
@@ -226,10 +222,9 @@ def report(
         Words for codes, ``{"eth5": {1: "white", 2: "Black"}}``, in every table and chart.
     template : {"page", "exhibit"}
         A page to click through; or a document to print and file: numbered findings, a figure and wide tables for each heading, the data,
-        the methods with their papers and versions, what was checked, references. It has ``to_docx`` and ``to_latex`` too.
+        the methods with their papers and versions, what was checked, references. It has ``to_docx`` too.
     bundle : path, optional
-        Of an exhibit: a new folder for the exhibit in every format, the results to the last bit, settings, seeds, versions, hashes
-        and RO-Crate metadata.
+        Of an exhibit: a new folder for the exhibit, the results to the last bit, settings, seeds, versions and hashes.
     inputs : sequence of path, optional
         Files that the results were made from; the bundle keeps their hashes.
 
@@ -400,7 +395,7 @@ def _shapes(
 ) -> Shapes | None:
     if polygons is not None:
         every = [e for parts in tables.values() for e in parts]
-        return read_shapes(polygons, {key: e.table[key].unique().to_pylist() for e in every for key in e.keys})
+        return read_shapes(polygons, [{key: e.table[key].unique().to_pylist() for key in e.keys} for e in every])
     return None if coords is None else read_points(coords)
 
 

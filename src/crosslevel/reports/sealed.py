@@ -1,8 +1,7 @@
-"""A sealed folder: the exhibit in every format, exact results, hashes of the inputs, settings, versions, and what makes it again."""
+"""A sealed folder: the exhibit, exact results, hashes of the inputs, settings, versions, and what makes it again."""
 
 from __future__ import annotations
 
-import datetime
 import glob
 import hashlib
 import json
@@ -22,26 +21,12 @@ from crosslevel.errors import FileError, MissingExtraError
 from crosslevel.reports.methods import SOFTWARE
 from crosslevel.results import Estimates
 from crosslevel.results.provenance import installed_version
-from crosslevel.results.wide import Wide, latex_table, write_text
+from crosslevel.results.wide import write_text
 
 if TYPE_CHECKING:
     from crosslevel.reports.report import Exhibit
 
-RESULTS, MANIFEST, COMMAND, INPUTS, CRATE = (
-    "results",
-    "manifest-sha256.txt",
-    "command.json",
-    "inputs.json",
-    "ro-crate-metadata.json",
-)
-FORMATS = {
-    ".html": "text/html",
-    ".json": "application/json",
-    ".tex": "application/x-tex",
-    ".pdf": "application/pdf",
-    ".txt": "text/plain",
-}
-FORMATS[".docx"] = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+RESULTS, MANIFEST, COMMAND, INPUTS = "results", "manifest-sha256.txt", "command.json", "inputs.json"
 
 
 def seal(
@@ -69,22 +54,17 @@ def seal(
     out = Path(folder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileError(f"bundle {out} is there already and not an empty folder; name a new one.")
-    hashed = [
-        {"path": str(p), "sha256": _sha256(p), "bytes": p.stat().st_size}
-        | ({} if Path(given) == p else {"of": str(given)})  # what stands in a folder, or fits a pattern
-        for given in inputs
-        for p in _files(given)
-    ]
+    hashed = [_hashed(path, given) for given in inputs for path in _files(given)]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"bundle {out} cannot be made ({error.strerror}); name a folder you may write to.") from error
     write_formats(exhibit, out)
     found = dict(_results(study, tables))
-    for name, estimates in found.items():
-        path = out / RESULTS / f"{name}.json"
+    for name, text in result_texts(study, tables).items():
+        path = out / RESULTS / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(replace(estimates, diagnostics=_timeless(estimates.diagnostics)).to_json(draws=False), path)
+        write_text(text, path)
     first = next(iter(found.values()))
     settings = {} if study is None else study.settings
     calls = {name: e.provenance.as_dict() for name, e in found.items()}
@@ -94,24 +74,24 @@ def seal(
     _write_json(list(command), out / COMMAND)
     write_text(_readme(exhibit.page["title"], hashed, command), out / "README.txt")
     parts = sorted(p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file())
-    _write_json(_crate(exhibit.page["title"], out, parts, hashed, command), out / CRATE)
-    lines = [f"{_sha256(out / name)}  {name}\n" for name in sorted([*parts, CRATE])]
-    write_text("".join(lines), out / MANIFEST)
+    write_text("".join(f"{_sha256(out / name)}  {name}\n" for name in parts), out / MANIFEST)
     return out
 
 
 def write_formats(exhibit: Exhibit, folder: Path) -> dict[str, Path]:
-    """Write the exhibit as a page, for LaTeX and, where the extra is there, for Word; and its tables alone."""
-    made = {
-        "exhibit": exhibit.save(folder / "exhibit.html"),
-        "exhibit (LaTeX)": exhibit.to_latex(folder / "exhibit.tex"),
-    }
-    tables = [latex_table(b) for b in exhibit.document.blocks if isinstance(b, Wide)]
-    write_text("\n".join(tables), folder / "tables.tex")
-    made["tables (LaTeX)"] = folder / "tables.tex"
+    """Write the exhibit as a page and, where the extra is there, for Word."""
+    made = {"exhibit": exhibit.save(folder / "exhibit.html")}
     with suppress(MissingExtraError):  # the folder is whole without it, and the list of files says what is there
         made["exhibit (Word)"] = exhibit.to_docx(folder / "exhibit.docx")
     return made
+
+
+def result_texts(study: PolarizationStudy | None, tables: Mapping[str, Sequence[Estimates]]) -> dict[str, str]:
+    """Give the exact text of every result by the name of its file, without draws and without seconds."""
+    return {
+        f"{name}.json": replace(table, diagnostics=_timeless(table.diagnostics)).to_json(draws=False)
+        for name, table in _results(study, tables)
+    }
 
 
 def read_command(folder: Path) -> list[str]:
@@ -121,39 +101,100 @@ def read_command(folder: Path) -> list[str]:
         raise FileError(
             f"{folder} was changed since it was sealed ({', '.join(changed[:3])}); use the folder as it was written."
         )
-    found = json.loads((folder / COMMAND).read_text(encoding="utf-8"))
-    if not found:
+    command = _read_json(folder / COMMAND)
+    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        raise FileError(f"{folder / COMMAND} is no list of words; use the folder as it was written.")
+    if not command:
         raise FileError(f"{folder} was not made by the command line; its settings.json has the calls.")
-    return [str(word) for word in found]
+    return command
+
+
+def sealed_results(folder: Path) -> dict[str, bytes]:
+    """Read the results of a sealed folder by the names of their files."""
+    here = folder / RESULTS
+    return {p.relative_to(here).as_posix(): p.read_bytes() for p in here.rglob("*.json") if p.is_file()}
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Name the files of a sealed folder that are missing or differ from its manifest."""
+    """Name the files of a sealed folder that are missing, differ from its manifest, or are needed and not in it."""
+    hashes = _manifest(folder)
+    needed = [COMMAND, INPUTS, *(f"{RESULTS}/{name}" for name in sealed_results(folder))]
+    differ = [n for n, digest in hashes.items() if not (folder / n).is_file() or _sha256(folder / n) != digest]
+    return differ + [name for name in needed if name not in hashes]
+
+
+def _manifest(folder: Path) -> dict[str, str]:
     path = folder / MANIFEST
     if not path.is_file():
         raise FileError(f"{folder} has no {MANIFEST}; name a folder that --bundle wrote.")
-    rows = [line.split("  ", 1) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [name for digest, name in rows if not (folder / name).is_file() or _sha256(folder / name) != digest]
+    try:
+        rows = [line.split("  ", 1) for line in path.read_text(encoding="utf-8").splitlines()]
+        hashes = {name: digest for digest, name in rows}
+        inside = all((folder / name).resolve().is_relative_to(folder.resolve()) for name in hashes)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise FileError(f"{path} is damaged ({error}); use the folder as it was written.") from error
+    if not inside:
+        raise FileError(f"{path} names a file outside the folder; use the folder as it was written.")
+    return hashes
 
 
-def changed_inputs(folder: Path) -> list[str]:
-    """Name the inputs of a sealed folder that are missing, differ from those it was made from, or were added to a folder of them."""
-    rows = json.loads((folder / INPUTS).read_text(encoding="utf-8"))
-    differ = [r["path"] for r in rows if not Path(r["path"]).is_file() or _sha256(Path(r["path"])) != r["sha256"]]
-    known, sealed = {r["path"] for r in rows}, folder.resolve()
-    for given in dict.fromkeys(r["of"] for r in rows if "of" in r):
-        here = _files(given) if Path(given).is_dir() or glob.glob(given) else []  # noqa: PTH207 a pattern may be absolute
-        differ += [str(p) for p in here if str(p) not in known and sealed not in p.resolve().parents]
-    return differ
+def sealed_inputs(folder: Path) -> list[str]:
+    """Give the inputs as they were named when the folder was sealed: files, folders of them, or globs."""
+    return list(dict.fromkeys(row.get("of", row["path"]) for row in _input_rows(folder)))
+
+
+def changed_input(folder: Path) -> str | None:
+    """Name an input of a sealed folder that is missing, differs from what it was, or was added to a folder of them."""
+    rows, sealed = _input_rows(folder), folder.resolve()
+    for row in rows:
+        path = Path(row["path"])
+        if not path.is_file() or _sha256(path) != row["sha256"]:
+            return row["path"]
+    known = {row["path"] for row in rows}
+    for given in dict.fromkeys(row["of"] for row in rows if "of" in row):
+        for path in _files_of(given):
+            if str(path) not in known and sealed not in path.resolve().parents:
+                return str(path)
+    return None
+
+
+def _input_rows(folder: Path) -> list[dict[str, str]]:
+    rows = _read_json(folder / INPUTS)
+    whole = isinstance(rows, list) and all(
+        isinstance(row, dict) and all(isinstance(row.get(key, ""), str) for key in ("path", "sha256", "of"))
+        and {"path", "sha256"} <= set(row)
+        for row in rows
+    )  # fmt: skip
+    if not whole:
+        raise FileError(f"{folder / INPUTS} is no list of files and hashes; use the folder as it was written.")
+    return rows  # type: ignore[no-any-return]
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FileError(f"{path} is no JSON ({error}); use the folder as it was written.") from error
+
+
+def _hashed(path: Path, given: str | os.PathLike[str]) -> dict[str, Any]:
+    row = {"path": str(path), "sha256": _sha256(path), "bytes": path.stat().st_size}
+    return row if Path(given) == path else {**row, "of": str(given)}  # what stands in a folder, or fits a pattern
+
+
+def _files_of(given: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the files in a folder, or those of a glob, one by one."""
+    path = Path(given)
+    if path.is_dir():
+        return (p for p in path.rglob("*") if p.is_file())
+    return map(Path, glob.iglob(str(given)))  # noqa: PTH207 a pattern may be absolute
 
 
 def _files(given: str | os.PathLike[str]) -> list[Path]:
     """List the files of an input: itself, those in a folder, or those of a glob."""
     path = Path(given)
-    if path.is_dir():
-        return sorted(p for p in path.rglob("*") if p.is_file())
-    found = [path] if path.is_file() else sorted(map(Path, glob.glob(str(given))))  # noqa: PTH207 a pattern may be absolute
-    if not found:
+    found = [path] if path.is_file() else sorted(_files_of(given))
+    if not found and not path.is_dir():
         raise FileError(
             f"inputs has {str(given)!r}, which does not exist; name the files that the results were made from."
         )
@@ -204,66 +245,26 @@ def _versions() -> dict[str, str]:
 
 
 def _readme(title: str, inputs: Sequence[Mapping[str, Any]], command: Sequence[str]) -> str:
-    lines = [title, "", "exhibit.html, exhibit.docx, exhibit.tex: the document. tables.tex: its tables alone.",
-             "results/: every table to the last bit. inputs.json: hashes of the data. settings.json, versions.json: how it was made.",
-             f"{MANIFEST}: hashes of all files here (sha256sum -c {MANIFEST}). {CRATE}: the same for machines (RO-Crate).", ""]  # fmt: skip
-    lines += [f"Input: {i['path']} sha256:{i['sha256']}" for i in inputs]
-    if command:
-        lines += ["", "To make every number again and compare it bit for bit, with the inputs at their paths:",
-                  "    crosslevel report --reproduce THIS_FOLDER", "which runs", f"    crosslevel {shlex.join(command)}"]  # fmt: skip
-    else:
-        lines += [
-            "",
-            "To make every number again: the calls in settings.json, in Python, with the versions in versions.json.",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _crate(
-    title: str, folder: Path, parts: Sequence[str], inputs: Sequence[Mapping[str, Any]], command: Sequence[str]
-) -> dict[str, Any]:
-    """Describe the folder as an RO-Crate 1.1."""
-    files = [
-        {
-            "@id": name,
-            "@type": "File",
-            "name": name,
-            "contentSize": str((folder / name).stat().st_size),
-            "sha256": _sha256(folder / name),
-            "encodingFormat": FORMATS.get(Path(name).suffix, "application/octet-stream"),
-        }
-        for name in parts
+    lines = [
+        title,
+        "",
+        "exhibit.html, exhibit.docx: the document. results/: every table to the last bit.",
+        "inputs.json: hashes of the data. settings.json, versions.json: how it was made.",
+        f"{MANIFEST}: hashes of all files here (sha256sum -c {MANIFEST}).",
+        "",
+        *(f"Input: {i['path']} sha256:{i['sha256']}" for i in inputs),
+        "",
     ]
-    data = [{"@id": f"#input-{i}", "@type": "File", "name": row["path"], "contentSize": str(row["bytes"]), "sha256": row["sha256"]}
-            for i, row in enumerate(inputs, 1)]  # fmt: skip
-    refer = [{"@id": f["@id"]} for f in files]
-    software = {
-        "@id": "#crosslevel",
-        "@type": "SoftwareApplication",
-        "name": "crosslevel",
-        "version": installed_version(),
-    }
-    action = {
-        "@id": "#run",
-        "@type": "CreateAction",
-        "name": shlex.join(["crosslevel", *command]) if command else "crosslevel, called from Python",
-        "instrument": {"@id": "#crosslevel"},
-        "object": [{"@id": d["@id"]} for d in data],
-        "result": refer,
-    }
-    root = {"@id": "./", "@type": "Dataset", "name": title, "description": f"{title}: exhibit, exact results and what makes them again.",
-            "datePublished": datetime.datetime.now(datetime.UTC).date().isoformat(), "license": "not stated",
-            "hasPart": refer, "mentions": {"@id": "#run"}}  # fmt: skip
-    about = {
-        "@id": CRATE,
-        "@type": "CreativeWork",
-        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
-        "about": {"@id": "./"},
-    }
-    return {
-        "@context": "https://w3id.org/ro/crate/1.1/context",
-        "@graph": [about, root, *files, *data, software, action],
-    }
+    if command:
+        lines += [
+            "To make every number again and compare it bit for bit, with the inputs at their paths:",
+            "    crosslevel report --reproduce THIS_FOLDER",
+            "which computes again what this command did, and writes nothing:",
+            f"    crosslevel {shlex.join(command)}",
+        ]
+    else:
+        lines.append("To make every number again: the calls in settings.json, with the versions in versions.json.")
+    return "\n".join(lines) + "\n"
 
 
 def _write_json(value: Any, path: Path) -> None:

@@ -1,13 +1,14 @@
 """Standard errors of a survey's design: replicate weights, or strata and clusters.
 
 With replicate weights any statistic t has the variance c sum_r (t_r - t)^2, c by the method that made them (4 / R for the successive
-differences of the American Community Survey). With strata h and clusters (primary units) i, means and totals have the variance of their
-linearized values z, sum_h n_h / (n_h - 1) sum_i (z_hi - mean z_h)^2 (first stage with replacement), and any other statistic replicates of
-the rescaled bootstrap (Rao, Wu & Yue 1992): of n_h - 1 clusters drawn with replacement, each drawn k times counts k n_h / (n_h - 1) times.
+differences of the American Community Survey). With strata h and clusters (primary units) i, means have the variance of their linearized
+values z, sum_h n_h / (n_h - 1) sum_i (z_hi - mean z_h)^2 (first stage with replacement), and any other statistic replicates of the
+rescaled bootstrap (Rao, Wu & Yue 1992): of n_h - 1 clusters drawn with replacement, each drawn k times counts k n_h / (n_h - 1) times.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,18 +23,19 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results.estimates import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.results.provenance import Provenance
-from crosslevel.results.replicates import check_scale, replicate_names, rescaled_bootstrap
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
-METHODS = ("sdr", "brr", "fay", "jackknife", "bootstrap")
-LONELY = ("error", "certainty", "center")
+METHODS = ("sdr", "brr", "jackknife", "bootstrap")
+LONELY = ("error", "certainty")
 N_REPLICATES = 200
 SAME = 1e-10
+OTHER_SCALE = 3.0
+"""Ratio of the sums of replicate weights and weights from which on they do not stand for the same people."""
 
 
 @dataclass(frozen=True)
 class SurveyDesign:
-    """Say how people were sampled, for standard errors of means, counts, standardized rates and any other statistic.
+    """Say how people were sampled, for standard errors of means and of any other statistic of the weights.
 
     Parameters
     ----------
@@ -41,16 +43,14 @@ class SurveyDesign:
         Column of survey weights.
     replicates : str or sequence of str, optional
         Columns of replicate weights, or what their names begin with before a number ("PWGTP" for PWGTP1 to PWGTP80).
-    method : {"sdr", "brr", "fay", "jackknife", "bootstrap"}, default "sdr"
-        What made the replicates: successive differences (variance 4/R), balanced halves (1/R), Fay's (1 / (R (1 - fay)^2)), leaving one
-        unit of an unstratified sample out ((R - 1) / R), a bootstrap (1/R).
-    fay : float, optional
-        Fay's factor, with ``method="fay"``.
+    method : {"sdr", "brr", "jackknife", "bootstrap"}, default "sdr"
+        What made the replicates: successive differences (variance 4/R), balanced halves (1/R), leaving one unit of an unstratified
+        sample out ((R - 1) / R), a bootstrap (1/R).
     strata, cluster : str, optional
         Columns of strata and of primary sampling units, in place of replicates. Without ``cluster`` every person is one; clusters of equal
         number in two strata are two.
-    lonely : {"error", "certainty", "center"}, default "error"
-        A stratum with one cluster: refused, without variance, or compared with the mean of all strata.
+    lonely : {"error", "certainty"}, default "error"
+        A stratum with one cluster: refused, or without variance.
 
     Examples
     --------
@@ -63,7 +63,6 @@ class SurveyDesign:
     weight: str
     replicates: str | Sequence[str] | None = None
     method: str = "sdr"
-    fay: float | None = None
     strata: str | None = None
     cluster: str | None = None
     lonely: str = "error"
@@ -78,21 +77,12 @@ class SurveyDesign:
                 raise unknown_name(name, getattr(self, name), known, "choice")
         idle = {"lonely": "without strata"} if self.strata is None and self.lonely != "error" else {}
         if self.replicates is None:
-            idle |= {n: "without replicates" for n in ("method", "fay") if getattr(self, n) not in ("sdr", None)}
+            idle |= {"method": "without replicates"} if self.method != "sdr" else {}
         else:
-            idle |= {
-                n: "beside replicates, which hold the design"
-                for n in ("strata", "cluster")
-                if getattr(self, n) is not None
-            }
+            held = [n for n in ("strata", "cluster") if getattr(self, n) is not None]
+            idle |= dict.fromkeys(held, "beside replicates, which hold the design")
         for name, because in idle.items():
             raise InputError(f"{name}={getattr(self, name)!r} cannot act {because}; leave it out.")
-        if (self.method == "fay") != (self.fay is not None):
-            raise InputError(
-                f"fay={self.fay!r} with method={self.method!r}; pass Fay's factor with method='fay', and only there."
-            )
-        if self.fay is not None:
-            checks.check_between(self.fay, "fay", 0.0, 0.99)
 
     @checked
     def means(
@@ -109,139 +99,74 @@ class SurveyDesign:
             Columns that define the subgroups.
         level : float
         """
+        level = checks.check_level(level)
         read = self._read(people, by)
-        parts, k = [], len(read.keys)
-        for name in frames.as_names(columns, "columns"):
-            y = frames.column(read.table, name, "columns")
-            known = ~np.isnan(y)
-            g, y = read.group[known], y[known]
-
-            def mean(w: FloatArray, g: IntArray = g, y: FloatArray = y, known: Any = known) -> FloatArray:
-                return _ratio(sums(g, w[known] * y, k), sums(g, w[known], k))
-
-            estimate, total = mean(read.weight), sums(g, read.weight[known], k)
-            z = np.zeros(len(known))
-            z[known] = read.weight[known] * (y - estimate[g]) / np.where(total > 0, total, 1.0)[g]
-            variance = self._variance(read, mean, z)
-            n = np.bincount(g, minlength=k)
-            counted = np.bincount(g[read.weight[known] > 0], minlength=k)
-            spread = _ratio(sums(g, read.weight[known] * (y - estimate[g]) ** 2, k), total)
-            simple = _ratio(spread, np.maximum(counted - 1.0, 0.0))
-            parts.append((name, estimate, variance, {"people": n, "design_effect": _ratio(variance, simple)}))
-        return self._table(read, parts, level, "weighted means", f"means({columns!r}, by={by!r})")
-
-    @checked
-    def totals(
-        self,
-        people: Any,
-        columns: str | Sequence[str] | None = None,
-        by: str | Sequence[str] | None = None,
-        level: float = 0.95,
-    ) -> Estimates:
-        """Estimate how many people there are in each subgroup, or weighted totals of columns.
-
-        Parameters
-        ----------
-        people : dataframe
-        columns : str or sequence of str, optional
-            Columns of numbers to add up; without them people are counted.
-        by : str or sequence of str, optional
-        level : float
-        """
-        read = self._read(people, by)
-        parts, k = [], len(read.keys)
-        for name in ("people",) if columns is None else frames.as_names(columns, "columns"):
-            y = np.ones(len(read.weight)) if columns is None else frames.column(read.table, name, "columns")
-            known = ~np.isnan(y)
-            y = np.where(known, y, 0.0)
-
-            def total(w: FloatArray, y: FloatArray = y) -> FloatArray:
-                return sums(read.group, w * y, k)
-
-            variance = self._variance(read, total, read.weight * y)
-            counted = {"people": np.bincount(read.group[known], minlength=k)}
-            parts.append((name, total(read.weight), variance, counted))
-        return self._table(read, parts, level, "weighted totals", f"totals({columns!r}, by={by!r})")
-
-    @checked
-    def standardized(
-        self,
-        people: Any,
-        column: str,
-        age: str,
-        standard: Mapping[Any, float],
-        by: str | Sequence[str] | None = None,
-        level: float = 0.95,
-    ) -> Estimates:
-        """Estimate means as they would be if every subgroup had the ages of a standard population (direct standardization).
-
-        Parameters
-        ----------
-        people : dataframe
-        column : str
-            Column of numbers.
-        age : str
-            Column of age groups; any other column works as well.
-        standard : mapping of age group to share
-            Shares, or counts, of the standard population.
-        by : str or sequence of str, optional
-        level : float
-
-        Returns
-        -------
-        Estimates
-            ``crude`` is the mean without standardization.
-
-        Examples
-        --------
-        >>> people = {"ill": [0, 1, 1, 1], "w": [3.0, 1.0, 2.0, 2.0], "age": ["young", "young", "old", "old"]}
-        >>> SurveyDesign("w").standardized(people, "ill", "age", {"young": 0.5, "old": 0.5})["estimate"].tolist()
-        [0.625]
-        """
-        read = self._read(people, by)
-        y, ages = frames.column(read.table, column, "column"), frames.group_rows(read.table, age, "age")
-        levels = ages.keys.column(0).to_pylist()
-        checks.check_kind(standard, Mapping, "standard", "pass a mapping of age group to share")
-        share = np.array([checks.check_between(v, f"standard[{k!r}]", 0.0, 1e300) for k, v in standard.items()])
-        strange = [v for v in levels if v not in standard]
-        if strange:
-            raise InputError(f"standard has no share for {listed(strange)} of age={age!r}; it has {listed(standard)}.")
-        if not share.sum() > 0:
-            raise InputError(f"standard={dict(standard)!r} adds up to zero; pass shares or counts.")
-        k, n_ages = len(read.keys), len(levels)
-        share = np.array([float(standard[v]) for v in levels]) / share.sum()
-        absent = [v for v, s in standard.items() if s > 0 and v not in set(levels)]
-        known = ~np.isnan(y)
-        cell = (read.group * n_ages + ages.codes)[known]
-        y = y[known]
-        seen = sums(cell, read.weight[known], k * n_ages).reshape(k, n_ages) > 0
-        if absent or not (seen | (share == 0)).all():
-            where = int(np.argmin((seen | (share == 0)).all(axis=1)))
-            lacking = absent or [levels[i] for i in np.flatnonzero(~seen[where] & (share > 0))]
-            raise InputError(
-                f"age={age!r}: subgroup {read.keys.slice(where, 1).to_pylist()[0]} has nobody in {listed(lacking)}, which the standard "
-                "has; join age groups."
-            )
-
-        def rates(w: FloatArray) -> FloatArray:
-            return _ratio(sums(cell, w[known] * y, k * n_ages), sums(cell, w[known], k * n_ages))
-
-        def standard_mean(w: FloatArray) -> FloatArray:
-            return np.asarray(np.where(share > 0, rates(w).reshape(k, n_ages), 0.0) @ share)
-
-        rate, total = rates(read.weight), sums(cell, read.weight[known], k * n_ages)
-        z, share_of_cell = np.zeros(len(known)), np.tile(share, k)
-        z[known] = (
-            np.where(total > 0, share_of_cell / np.maximum(total, 1e-300), 0.0)[cell]
-            * read.weight[known]
-            * (y - np.nan_to_num(rate)[cell])
+        taken = {"variable", "people", "design_effect"}.intersection(read.keys.column_names)
+        if taken:
+            raise InputError(f"by={taken.pop()!r} is also a column of the answer, which would replace it; rename it.")
+        names = frames.as_names(columns, "columns")
+        rows: list[pa.Table] = []
+        said: list[str] = []
+        for name in names:
+            part = self._means_of(read, name, level)
+            # of a subgroup of whom nothing is known there is no row
+            part = part.filter(np.isfinite(part["estimate"].to_numpy()))
+            sure = part["std_error"].to_numpy() <= SAME * np.abs(part["estimate"].to_numpy())
+            if sure.any():
+                first = part.select(read.keys.column_names if read.grouped else []).slice(int(np.argmax(sure)), 1)
+                said.append(
+                    f"{name}: {int(sure.sum()):,} estimate(s), the first of {(first.to_pylist() or ['all'])[0]}, have a standard error "
+                    "of 0, since all who were asked there agree, or it is one person. That is no certainty about everybody else."
+                )
+            rows.append(part)
+        table = pa.concat_tables(rows)
+        if table.num_rows == 0:
+            raise InputError(f"columns: no value of {listed(names)} is known.")
+        return Estimates.build(
+            {n: table[n] for n in table.column_names},
+            keys=["variable", *(read.keys.column_names if read.grouped else ())],
+            method="weighted means",
+            level=level,
+            interval=f"survey design, Student with {self._df(read):,.0f} degrees of freedom",
+            provenance=Provenance.of(call=f"{self!r}.means({columns!r}, by={by!r})", data=read.data),
+            diagnostics={"design": self._describe()},
+            warnings=said,
+            frame=read.kind,
         )
-        group, own = read.group[known], read.weight[known]
-        crude = _ratio(sums(group, own * y, k), sums(group, own, k))
-        more = {"crude": crude, "people": np.bincount(group, minlength=k)}
-        parts = [(column, standard_mean(read.weight), self._variance(read, standard_mean, z), more)]
-        call = f"standardized({column!r}, {age!r}, by={by!r})"
-        return self._table(read, parts, level, f"means standardized by {age}", call)
+
+    def _means_of(self, read: _People, name: str, level: float) -> pa.Table:
+        """Make the rows of one column, a row for each subgroup."""
+        y, k = frames.column(read.table, name, "columns"), len(read.keys)
+        known = ~np.isnan(y)
+        g, y, w = read.group[known], y[known], read.weight[known]
+
+        def mean(weight: FloatArray) -> FloatArray:
+            return _ratio(sums(g, weight[known] * y, k), sums(g, weight[known], k))
+
+        estimate, total = mean(read.weight), sums(g, w, k)
+        if self.replicates is None:
+            z = np.zeros(len(known))
+            z[known] = w * (y - estimate[g]) / np.where(total > 0, total, 1.0)[g]
+            variance = self._linearized(read, z)
+        else:
+            variance = np.asarray(sum(c * (mean(v) - estimate) ** 2 for c, v in self._replicates(read)))
+        checks.check_finite(variance[np.isfinite(estimate)], f"{name} (the variance of its estimates)")
+        spread = _ratio(sums(g, w * (y - estimate[g]) ** 2, k), total)
+        counted = np.bincount(g[w > 0], minlength=k)
+        low, high = normal_interval(estimate, np.sqrt(variance), level, df=self._df(read))
+        keys = {n: read.keys[n] for n in read.keys.column_names} if read.grouped else {}
+        return pa.table(
+            {
+                "variable": [name] * k,
+                **keys,
+                "estimate": estimate,
+                "std_error": np.sqrt(variance),
+                "conf_low": low,
+                "conf_high": high,
+                "people": np.bincount(g, minlength=k),
+                "design_effect": _ratio(variance, _ratio(spread, np.maximum(counted - 1.0, 0.0))),
+            }
+        )
 
     @checked
     def vary(
@@ -299,10 +224,12 @@ class SurveyDesign:
             return np.asarray(found["estimate"], dtype=np.float64)
 
         R = N_REPLICATES if n_replicates is None else checks.check_whole(n_replicates, "n_replicates", 2)
+        seed = 0 if random_state is None else checks.read_seed(random_state)
+        replicates = self._bootstrap(read, R, seed) if self.replicates is None else self._replicates(read)
         estimate = values(first)
         checks.check_finite(estimate, "statistic")
         variance, count = np.zeros(len(estimate)), 0
-        for scale, w in self._replicated(read, R, 0 if random_state is None else checks.read_seed(random_state)):
+        for scale, w in replicates:
             variance, count = variance + scale * (values(statistic(w)) - estimate) ** 2, count + 1
         checks.check_finite(variance, "statistic (with replicate weights)")
         if table is None:
@@ -338,7 +265,7 @@ class SurveyDesign:
         table, kind = frames.to_arrow(people, "people"), frames.frame_kind(people)
         if table.num_rows == 0:
             raise InputError("people has no rows; pass at least two people.")
-        weight = self._weights(table, self.weight, "weight")
+        weight = checks.check_weights(frames.column(table, self.weight, "weight"), "weight", table.num_rows)
         groups = None if by is None else frames.group_rows(table, by, "by")
         code = np.zeros(table.num_rows, dtype=np.intp) if groups is None else groups.codes.astype(np.intp)
         keys = pa.table({"all": ["all"]}) if groups is None else groups.keys
@@ -347,68 +274,58 @@ class SurveyDesign:
             stratum = np.zeros_like(code) if self.strata is None else _codes(table, [self.strata], "strata")
             own = [name for name in (self.strata, self.cluster) if name is not None]
             cluster = np.arange(len(code)) if self.cluster is None else _codes(table, own, "cluster")
+            self._check_lonely(table, stratum, cluster)
         data = {"people": frames.fingerprint(table)}
         return _People(table, kind, weight, code, keys, groups is not None, stratum, cluster, data)
 
-    def _weights(self, table: pa.Table, name: str, argument: str) -> FloatArray:
-        values = frames.column(table, name, argument)
-        if argument == "weight":
-            return checks.check_weights(values, argument, table.num_rows)
-        return checks.check_finite(values, f"{argument} ({name})")  # some replicates of the census are negative
-
-    def _replicated(self, read: _People, R: int, seed: int) -> Iterator[tuple[float, FloatArray]]:
-        """Give the factor and the weights of every replicate."""
-        if self.replicates is not None:
-            names = replicate_names(self.replicates, self.weight, read.table)
-            R = len(names)
-            scale = {"sdr": 4 / R, "jackknife": (R - 1) / R, "fay": 1 / (R * (1 - (self.fay or 0)) ** 2)}
-            for name in names:
-                w = self._weights(read.table, name, "replicates")
-                yield scale.get(self.method, 1 / R), check_scale(w, name, read.weight, self.weight)
+    def _check_lonely(self, table: pa.Table, stratum: IntArray, cluster: IntArray) -> None:
+        """Refuse strata of one cluster."""
+        n_clusters = np.bincount(stratum[np.unique(cluster, return_index=True)[1]])
+        if self.lonely != "error" or not (n_clusters == 1).any():
             return
-        self._check_lonely(read)
-        if self.lonely == "center" and (read.clusters_of_stratum == 1).any():
-            raise InputError(
-                f"lonely={self.lonely!r} has no replicates, since of one cluster nothing can be drawn; join strata, or pass "
-                "lonely='certainty'."
-            )
-        rng = np.random.default_rng(seed)
-        for _ in range(R):
-            drawn = rescaled_bootstrap(read.stratum_of_cluster, read.clusters_of_stratum, rng)
-            yield 1 / R, read.weight * drawn[read.cluster]
+        if self.strata is None:
+            one = "row" if self.cluster is None else f"cluster={self.cluster!r}"
+            raise InputError(f"people has one {one}, so that nothing varies; pass at least two.")
+        name = table[self.strata][int(np.argmax((n_clusters == 1)[stratum]))].as_py()
+        raise InputError(
+            f"strata={self.strata!r}: {int((n_clusters == 1).sum()):,} strata have one cluster, the first {name!r}, so that nothing "
+            "varies there; join strata, or pass lonely='certainty'."
+        )
 
-    def _variance(self, read: _People, statistic: Callable[[FloatArray], FloatArray], z: FloatArray) -> FloatArray:
-        """Variances of a statistic of the subgroups, (k,): by replication, or of its linearized values z, (n,)."""
-        k = len(read.keys)
-        if self.replicates is not None:
-            at = statistic(read.weight)
-            return np.asarray(sum(c * (statistic(w) - at) ** 2 for c, w in self._replicated(read, 0, 0)))
-        self._check_lonely(read)
-        n_h, of_cluster = read.clusters_of_stratum.astype(np.float64), read.stratum_of_cluster
+    def _replicates(self, read: _People) -> Iterator[tuple[float, FloatArray]]:
+        """Give the factor and the weights of every replicate in the table; some of the census are negative."""
+        names = replicate_names(self.replicates, self.weight, read.table)
+        R = len(names)
+        scale = {"sdr": 4 / R, "jackknife": (R - 1) / R}.get(self.method, 1 / R)
+        for name in names:
+            w = checks.check_finite(frames.column(read.table, name, "replicates"), f"replicates ({name})")
+            if not 1 / OTHER_SCALE <= w.sum() / read.weight.sum() <= OTHER_SCALE:
+                raise InputError(
+                    f"replicates: {name!r} adds up to {w.sum():,.4g} and weight={self.weight!r} to {read.weight.sum():,.4g}, but both "
+                    "stand for the same people. Where the file has replicate factors, multiply them by the weight first."
+                )
+            yield scale, w
+
+    def _bootstrap(self, read: _People, R: int, seed: int) -> Iterator[tuple[float, FloatArray]]:
+        """Draw n_h - 1 clusters of every stratum with replacement, R times; one cluster alone keeps its weights."""
+        rng, n_clusters = np.random.default_rng(seed), read.clusters_of_stratum
+        for _ in range(R):
+            factor = np.ones(len(read.stratum_of_cluster))
+            for h in np.flatnonzero(n_clusters > 1):
+                n = int(n_clusters[h])
+                factor[read.stratum_of_cluster == h] = rng.multinomial(n - 1, np.full(n, 1 / n)) * n / (n - 1)
+            yield 1 / R, read.weight * factor[read.cluster]
+
+    def _linearized(self, read: _People, z: FloatArray) -> FloatArray:
+        """Variances of the sums of z, (n,), in the subgroups, (k,)."""
+        k, n_h, of_cluster = len(read.keys), read.clusters_of_stratum.astype(np.float64), read.stratum_of_cluster
         pairs, pair = np.unique(read.group.astype(np.int64) * len(of_cluster) + read.cluster, return_inverse=True)
         total = np.bincount(pair.reshape(-1), z, len(pairs))
         group, stratum = pairs // len(of_cluster), of_cluster[pairs % len(of_cluster)]
         cell = group * len(n_h) + stratum
         first, second = (np.bincount(cell, v, k * len(n_h)).reshape(k, -1) for v in (total, total**2))
         scale = np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
-        variance = ((second - first**2 / n_h) * scale).sum(axis=1)
-        if self.lonely == "center":
-            middle = sums(read.group, z, k) / len(of_cluster)
-            variance += ((first - middle[:, None]) ** 2 * (n_h == 1)).sum(axis=1)
-        return np.asarray(np.maximum(variance, 0.0))
-
-    def _check_lonely(self, read: _People) -> None:
-        n_h = read.clusters_of_stratum
-        if self.lonely == "error" and (n_h == 1).any():
-            first = int(np.argmax(read.stratum == int(np.argmax(n_h == 1))))
-            if self.strata is None:
-                one = "row" if self.cluster is None else f"cluster={self.cluster!r}"
-                raise InputError(f"people has one {one}, so that nothing varies; pass at least two.")
-            name = read.table[self.strata][first].as_py()
-            raise InputError(
-                f"strata={self.strata!r}: {int((n_h == 1).sum()):,} strata have one cluster, the first {name!r}, so that nothing varies "
-                "there; join strata, or pass lonely='certainty' or 'center'."
-            )
+        return np.asarray(np.maximum(((second - first**2 / n_h) * scale).sum(axis=1), 0.0))
 
     def _df(self, read: _People) -> float:
         if self.replicates is not None:
@@ -419,49 +336,6 @@ class SurveyDesign:
         strata = f"strata {self.strata}" if self.strata else "no strata"
         by_strata = f"{strata}, clusters {self.cluster or 'are persons'}"
         return by_strata if self.replicates is None else f"replicate weights ({self.method})"
-
-    def _table(
-        self,
-        read: _People,
-        parts: Sequence[tuple[str, FloatArray, FloatArray, Mapping[str, Any]]],
-        level: float,
-        method: str,
-        call: str,
-    ) -> Estimates:
-        """Put the columns of every variable below one another; subgroups of whom nothing is known are left out."""
-        level = checks.check_level(level)
-        rows: dict[str, list[Any]] = {"variable": []}
-        said: list[str] = []
-        for name, estimate, variance, more in parts:
-            here = np.isfinite(estimate)
-            checks.check_finite(variance[here], f"{name} (the variance of its estimates)")
-            if "totals" not in method and (sure := here & (np.sqrt(variance) <= SAME * np.abs(estimate))).any():
-                first = read.keys.slice(int(np.argmax(sure)), 1).to_pylist()[0]
-                said.append(
-                    f"{name}: {int(sure.sum()):,} estimate(s), the first of {first}, have a standard error of 0, since all who were asked "
-                    "there agree, or it is one person. That is no certainty about everybody else."
-                )
-            if taken := [n for n in read.keys.column_names if n in ("variable", *more)]:
-                raise InputError(f"by={taken[0]!r} is also a column of the answer, which would replace it; rename it.")
-            low, high = normal_interval(estimate, np.sqrt(variance), level, df=self._df(read))
-            part: dict[str, Any] = {"variable": [name] * len(estimate)}
-            part |= {n: read.keys[n].to_pylist() for n in read.keys.column_names} if read.grouped else {}
-            part |= {"estimate": estimate, "std_error": np.sqrt(variance), "conf_low": low, "conf_high": high, **more}
-            for column, values in part.items():
-                rows.setdefault(column, []).extend(v for v, keep in zip(values, here, strict=True) if keep)
-        if not rows["variable"]:
-            raise InputError(f"columns: no value of {listed([p[0] for p in parts])} is known.")
-        return Estimates.build(
-            rows,
-            keys=["variable", *(read.keys.column_names if read.grouped else ())],
-            method=method,
-            level=level,
-            interval=f"survey design, Student with {self._df(read):,.0f} degrees of freedom",
-            provenance=Provenance.of(call=f"{self!r}.{call}", data=read.data),
-            diagnostics={"design": self._describe()},
-            warnings=said,
-            frame=read.kind,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,7 +350,7 @@ class _People:
     grouped: bool
     stratum: IntArray
     cluster: IntArray
-    data: dict[str, str]
+    data: Mapping[str, str]
 
     @property
     def stratum_of_cluster(self) -> IntArray:
@@ -489,6 +363,40 @@ class _People:
     def clusters_of_stratum(self) -> IntArray:
         """Number of clusters in every stratum."""
         return np.bincount(self.stratum_of_cluster)
+
+
+def replicate_names(replicates: str | Sequence[str] | None, weight: str, table: pa.Table) -> list[str]:
+    """Find the columns of replicate weights, in the order of their numbers; refuse one alone and numbers that are missing or there twice.
+
+    Examples
+    --------
+    >>> replicate_names("w", "w", pa.table({"w": [1.0], "w2": [2.0], "w1": [0.0]}))
+    ['w1', 'w2']
+    """
+    if not isinstance(replicates, str):
+        names = list(frames.as_names(replicates or (), "replicates"))
+        if len(names) < 2:
+            raise InputError(f"replicates={names!r} is one column; pass all columns of replicate weights.")
+        if weight in names:
+            raise InputError(f"replicates names {weight!r}, the weight itself, which does not vary; leave it out.")
+        return names
+    pattern = re.compile(re.escape(replicates) + r"_?0*(\d+)$", re.IGNORECASE)
+    # a file may number the weight itself 0
+    own = [n for n in table.column_names if n != weight and not table[n].equals(table[weight])]
+    found = {int(m[1]): n for n in own if (m := pattern.match(n))}
+    if len(found) < 2:
+        raise InputError(
+            f"replicates={replicates!r}: people has {len(found)} column(s) of that name and a number; its columns are "
+            f"{listed(table.column_names)}."
+        )
+    gaps = [i for i in range(min(1, *found), max(found)) if i not in found]
+    if gaps or len(found) < sum(bool(pattern.match(n)) for n in own):
+        which = f"number {gaps[0]} is missing" if gaps else "a number stands there twice"
+        raise InputError(
+            f"replicates={replicates!r}: of {len(found)} columns, {found[min(found)]!r} to {found[max(found)]!r}, {which}; "
+            "the variance needs all of them, each once. Pass their names."
+        )
+    return [found[i] for i in sorted(found)]
 
 
 def _codes(table: pa.Table, names: list[str], argument: str) -> IntArray:

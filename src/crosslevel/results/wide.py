@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.codebook import Codebook
-from crosslevel.errors import InputError, MissingExtraError, listed, unknown_name
+from crosslevel.errors import InputError, MissingExtraError, unknown_name
 from crosslevel.results import display
 from crosslevel.results.table import as_column, in_percent, midpoints, without_midpoints
 
@@ -359,10 +358,6 @@ def check_labels(labels: Labels | None, found: Sequence[Estimates]) -> None:
     """Refuse labels of a column that none of the tables has, and words for codes that none of them has there."""
     names = list(dict.fromkeys(n for e in found for n in e.table.column_names))
     tables = [t.table for e in found for t in (e, e.units) if t is not None]
-    if isinstance(labels, Codebook):  # words of a whole survey, of which a table has some
-        if not any(name in names for name in labels):
-            raise InputError(f"labels has words for {listed(labels)}; the table has none of them, but {listed(names)}.")
-        return
     for name, words in (labels or {}).items():
         if name not in names:
             raise unknown_name("labels", name, names)

@@ -13,9 +13,9 @@ from tests.contract.case import FunctionCase, With, method
 
 from crosslevel import Bags
 from crosslevel.data.batches import open_batches
-from crosslevel.data.readers import read_acs_pums, read_county_votes, read_labels, read_ons_ages, read_vtd
+from crosslevel.data.readers import read_acs_pums, read_county_votes
 from crosslevel.data.regions import merge_regions
-from crosslevel.data.simulate import brfss, county_votes, nation, ons_ages, pums, vtd, write_nation
+from crosslevel.data.simulate import nation, write_nation
 from crosslevel.results import SurveyDesign
 
 FOLDER = Path(tempfile.mkdtemp(prefix="crosslevel-contract-"))
@@ -34,7 +34,6 @@ SURVEYED = {
     "r2": [0.0, 2.0, 2.0, 2.0, 1.0, 1.0, 0.0, 1.0, 2.0, 3.0, 2.0, 1.0],
     "stratum": [1, 1, 1, 2, 2, 2] * 2,
     "psu": [1, 2, 1, 1, 2, 2] * 2,
-    "alone": [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7],
 }
 FILE = FOLDER / "people.csv"
 FILE.write_bytes("name,age;x,income\nJosé,30,1\nAnn,41,2\nEve,50,3\n".encode("cp1252"))
@@ -53,12 +52,6 @@ VOTES.write_bytes(
         for n, p, v in (("A", "DEMOCRAT", 40), ("A", "DEMOCRAT", 5), ("B", "REPUBLICAN", 50 + y % 7))
     )
 )
-AGES = FOLDER / "ages.csv"
-ons_ages(4, path=AGES)
-AGES.write_bytes(AGES.read_text().replace("Simulated 001A", "Caf\xe9").encode("latin-1"))
-DISTRICTS = FOLDER / "vtd.csv"
-vtd(4, path=DISTRICTS)
-DISTRICTS.write_bytes(DISTRICTS.read_text().replace("Precinct 1", "Caf\xe9").encode("latin-1"))
 SMALL = {"n_regions": 12, "people_per_region": 20, "n_states": 3}
 WORLDS = {
     "n_regions": [10, 0],
@@ -112,29 +105,16 @@ def regions(found):
 CROSSWALK = {"county": ["a", "a", "b", "c", "d"], "puma": [1, 2, 2, 3, 4], "area": [1, 1, 1, 1, 2]}
 CASES = []
 FUNCTIONS = [
-    FunctionCase(
-        function=read_labels,
-        arguments={"source": {"variable": ["sex"], "code": [1], "label": ["men"], "other": ["Men"]}},
-        answer=lambda found: [str(found)],
-        variants={"columns": [("variable", "code", "other"), ("variable", "code"), ("name", "code", "label")]},
-        data=["source"],
-    ),
     *(
         FunctionCase(
             function=method(SurveyDesign, name, lambda: SurveyDesign("w", strata="stratum")),
             arguments={"people": SURVEYED, **arguments},
             answer=lambda found: found,
             variants=variants | {"level": [0.5, 95]},
-            data=["people", *(n for n in ("statistic", "column", "age") if n in arguments)],
+            data=["people", *(n for n in ("statistic",) if n in arguments)],
         )
         for name, arguments, variants in (
             ("means", {"columns": "ill"}, {"by": ["sex", "sx"], "columns": ["age", "il"]}),
-            ("totals", {}, {"by": ["sex", "sx"], "columns": ["ill", "il"]}),
-            (
-                "standardized",
-                {"column": "ill", "age": "age", "standard": {1: 0.5, 2: 0.5}},
-                {"by": ["sex", "sx"], "standard": [{1: 0.2, 2: 0.8}, {1: 1.0}]},
-            ),
             (
                 "vary",
                 {"statistic": lambda w: w @ np.arange(12.0) / w.sum(), "n_replicates": 20},
@@ -149,10 +129,9 @@ FUNCTIONS = [
         variants={
             "replicates": [With("r", strata=None), "r"],
             "method": [With("brr", replicates="r", strata=None), "brr", "srs"],
-            "fay": [With(0.5, method="fay", replicates="r", strata=None, fay=0.3), 0.5],
             "strata": [None, "stratm"],
             "cluster": ["psu", "ps"],
-            "lonely": [With("certainty", strata="alone", lonely="center"), "none"],
+            "lonely": ["none"],
         },
         data=["weight"],
     ),
@@ -287,39 +266,5 @@ FUNCTIONS = [
             "encoding": ["cp437", "nonsense"],
         },
         data=["path"],
-    ),
-    FunctionCase(
-        read_ons_ages,
-        {"path": AGES, "encoding": "latin-1"},
-        table,
-        variants={
-            "sheet": ["Persons"],
-            "sex": ["females", "nonsense"],
-            "encoding": ["cp437", "nonsense"],
-        },
-        data=["path"],
-    ),
-    FunctionCase(
-        read_vtd,
-        {"path": DISTRICTS, "encoding": "latin-1"},
-        table,
-        variants={"columns": [["E_20_PRES_Dem"], ["nobody"]], "encoding": ["cp437", "nonsense"]},
-        data=["path"],
-    ),
-    *(
-        FunctionCase(
-            made,
-            {size: 5},
-            table,
-            variants={size: [6, 0], "random_state": [1, -1]},
-            neutral={"path": "where the same table is written too"},
-        )
-        for made, size in (
-            (pums, "n_people"),
-            (county_votes, "n_counties"),
-            (brfss, "n_people"),
-            (ons_ages, "n_areas"),
-            (vtd, "n_districts"),
-        )
     ),
 ]

@@ -233,7 +233,7 @@ FUNCTIONS = [
     ),
     *(
         FunctionCase(function, THREE, answer, variants={"units": [NAMES, "names"]}, data=DATA)
-        for function in (ecological.bounds, ecological.neighborhood, ecological.lp)
+        for function in (ecological.bounds, ecological.neighborhood)
     ),
     FunctionCase(
         ecological.homogeneous, THREE, answer, variants={"threshold": [0.55, 0.3], "units": [NAMES]}, data=DATA
@@ -301,7 +301,6 @@ FUNCTIONS = [
             "esigma": [0.1, -1],
             "ebeta": [0.01, "wide"],
             "point": ["mean", "median"],
-            "sampler": ["ei", "gibbs"],
             "random_state": SEEDS,
         },
         neutral={"allow_unconverged": SPEED},
@@ -309,55 +308,31 @@ FUNCTIONS = [
     ),
     FunctionCase(
         ecological.multinomial_dirichlet,
-        {**THREE, "method": "approximate"},
+        {**TWO, "chains": 2, "n_draws": 100, "warmup": 20, "allow_unconverged": True},
         answer,
         variants={
             "units": [NAMES],
-            "method": ["chains"],
             "contextual_slope": [0.0, 5],
             "contextual_slope_sd": [0.0, -1],
             "lambda1": [2.0, 0],
             "lambda2": [1.0, -1],
-            "prior": ["learned"],
-            "chains": [2],
-            "n_draws": [500],
-            "warmup": [100],
-            "level": [0.8, 95],
-            "allow_unconverged": [True],
-            "random_state": SEEDS,
-        },
-        neutral={"progress": "tells how many tables are drawn"},
-        data=DATA,
-    ),
-    FunctionCase(
-        ecological.multinomial_dirichlet,
-        {**TWO, "chains": 2, "n_draws": 100, "warmup": 20, "allow_unconverged": True},
-        answer,
-        variants={
-            "method": ["approximate"],
-            "prior": ["learned", "flat"],
             "chains": [3, 1],
             "n_draws": [150, 2.5],
             "warmup": [30, 0],
-            "random_state": [4],
+            "level": [0.8, 95],
+            "random_state": SEEDS,
         },
-        neutral={
-            "units": "in the case above",
-            "contextual_slope": "in the case above",
-            "contextual_slope_sd": "in the case above",
-            "lambda1": "in the case above",
-            "lambda2": "in the case above",
-            "level": "in the case above",
-            "allow_unconverged": SPEED,
-            "progress": "it is called, and changes no number",
-        },
+        neutral={"allow_unconverged": SPEED, "progress": "it is called, and changes no number"},
         data=DATA,
     ),
     FunctionCase(
         ecological.compare,
         {**THREE, "methods": ["neighborhood", "goodman"]},
         lambda found: found,
-        variants={"methods": [["bounds", "lp"], {"goodman": {"weights": "equal"}}, ["king"], []], "level": [0.8, 95]},
+        variants={
+            "methods": [["bounds", "rxc_em"], {"goodman": {"weights": "equal"}}, ["king"], []],
+            "level": [0.8, 95],
+        },
         neutral={"units": "the table by method has no units", "progress": "tells how many methods are done"},
         data=DATA,
     ),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from tests.contract.case import Case, FunctionCase, With, method
+from tests.contract.case import Case, FunctionCase, With
 
 from crosslevel.imputation import (
     CUDIA,
-    AddImputed,
     CrossLevelImputer,
-    LabelProportions,
     evaluate,
-    evaluate_downstream,
     pool,
     pool_statistic,
 )
@@ -133,67 +130,9 @@ CASES = [
             "as in the case before; here only the prior of eta differs",
         ),
     ),
-    Case(
-        name="LabelProportions",
-        people=dict(X) | {"weight": WEIGHT},
-        make=lambda **given: LabelProportions(**{"n_features": 8, "missing": "mean"} | given),
-        fit=lambda model: model.fit(X, PLACE, ONE, sample_weight=WEIGHT),
-        answer=lambda model: {
-            "values": model.predict_proba(X),
-            "means": model.estimate(X, "sex"),
-            "sd": list(model.convergence_["bag_sd"].values()),
-        },
-        variants={
-            "n_features": [0, 12, -1],
-            "assignment": ["places", "chance"],
-            "categorical": [["code"], ["cod"]],
-            "missing": ["error", "drop"],
-            "random_state": [3, -1],
-        },
-    ),
-    Case(
-        name="AddImputed",
-        people=dict(X) | {"weight": WEIGHT},
-        make=lambda **given: AddImputed(**{"partition": "place", "aggregates": ONE} | given),
-        fit=lambda model: model.fit(WHOLE.assign(place=WHERE)),
-        answer=lambda model: (
-            model.transform(WHOLE.assign(place=WHERE).iloc[::2])
-            .drop(columns=["sex", "place"], errors="ignore")
-            .assign(n=len(model.get_feature_names_out()))
-            .to_numpy(float)
-        ),
-        variants={
-            "partition": ["plaec", 7],
-            "aggregates": [{**ONE, "ill": [p / 2 for p in ONE["ill"]]}, None],
-            "imputer": [CrossLevelImputer(shrinkage_groups=4.0), CUDIA(2, method="two_stage", n_restarts=1)],
-            "columns": [["age"], ["aeg"]],
-            "keep_partition": [True],
-            "match_means": [True],
-        },
-        transformer=True,
-    ),
 ]
 
 FUNCTIONS = [
-    FunctionCase(
-        function=LabelProportions(n_features=8, missing="mean").fit,
-        arguments={"X": X, "bags": PLACE, "proportions": ONE},
-        answer=lambda model: model.predict_proba(X),
-        variants={"sample_weight": [WEIGHT, WEIGHT[:5], -WEIGHT]},
-        neutral={"progress": "tells how many rounds are done"},
-        data=["X", "bags", "proportions"],
-    ),
-    FunctionCase(
-        function=method(
-            LabelProportions,
-            "estimate",
-            lambda: LabelProportions(n_features=8, missing="mean").fit(X, PLACE, ONE),
-        ),
-        arguments={"X": X, "by": "sex"},
-        answer=lambda found: found,
-        variants={"sample_weight": [WEIGHT, WEIGHT[:5], -WEIGHT], "level": [0.5, 95], "by": ["code", "cod"]},
-        data=["X"],
-    ),
     FunctionCase(
         function=evaluate,
         arguments={
@@ -228,24 +167,6 @@ FUNCTIONS = [
             "progress": [print],
         },
         data=["X", "partition", "truth"],
-    ),
-    FunctionCase(
-        function=evaluate_downstream,
-        arguments={
-            "X": WHOLE,
-            "partition": WHERE,
-            "y": np.delete(ILL, 3),
-            "imputed": {"age": WHOLE["age"].to_numpy() ** 2},
-        },
-        answer=lambda found: found,
-        variants={
-            "true_values": [WHOLE["code"].to_numpy()],
-            "naive": [WHOLE["code"].to_numpy()],
-            "sample_weight": [np.delete(WEIGHT, 3)],
-            "categorical": [["code"], ["cod"]],
-            "level": [0.5, 95],
-        },
-        data=["X", "partition", "y", "imputed"],
     ),
     FunctionCase(
         function=pool,

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from tests.contract.case import FunctionCase, With, method
 from tests.contract.cases.imputation import MEANS, ONE, PLACE, WEIGHT, WHERE, WHOLE
 
 from crosslevel.imputation import CUDIA, CrossLevelImputer
 
 ERRORS = {"place": MEANS["place"], "ill": np.linspace(0.05, 0.3, 24)}
-FEW = np.repeat(np.arange(8), 6)
-FEW_X = pd.DataFrame({"old": (np.arange(48) * 5 // 3 + FEW) % 2})
-LIKE = pd.DataFrame(
-    {f"like{j}": ((np.arange(48) * (j + 3) + FEW_X["old"] * j) // 7 % 2).astype(float) for j in range(5)}
-)
 HALF = WHOLE.iloc[::2], WHERE.iloc[::2]
 SOME = {"X": HALF[0], "partition": HALF[1]}
 HALF_WEIGHT = np.delete(WEIGHT, 3)[::2]
@@ -23,10 +17,6 @@ WRONG = [WEIGHT[:5], -WEIGHT]
 
 def persons():
     return CrossLevelImputer().fit(WHOLE, WHERE, ONE)
-
-
-def few():
-    return CrossLevelImputer().fit(FEW_X, FEW, {"partition": np.arange(8), "ill": np.linspace(0.2, 0.8, 8)})
 
 
 def clusters():
@@ -136,29 +126,6 @@ FUNCTIONS = [
         for name in ("slopes", "check_totals")
     ),
     FunctionCase(
-        method(CrossLevelImputer, "learn_from_similar", few),
-        {"columns": LIKE},
-        lambda found: found.slopes(),
-        variants={
-            "columns": [LIKE.iloc[:, :2], LIKE[:5], "like0"],
-            "borrow": [True],
-        },
-    ),
-    FunctionCase(
-        method(CUDIA, "select", lambda: CUDIA(2, method="two_stage", n_restarts=1, n_draws=6)),
-        {**OWN, "n_clusters": (2, 3), "ridge": (2.0,), "ridge_target": ("zero",)},
-        lambda found: found,
-        variants={
-            "sample_weight": [np.delete(WEIGHT, 3), WEIGHT[:5]],
-            "aggregate_se": [ERRORS],
-            "n_clusters": [(2,), (2, 1), ()],
-            "ridge": [(3.0,), (-1.0,), ()],
-            "ridge_target": [("mean",), ("nonsense",), ()],
-        },
-        neutral={"progress": "tells how many starts are done"},
-        data=PEOPLE,
-    ),
-    FunctionCase(
         method(CrossLevelImputer, "fit_stream", CrossLevelImputer),
         {"people": STREAM, "partition": "place", "aggregates": ONE, "columns": ["age", "code", "sex"]},
         imputed,
@@ -171,14 +138,6 @@ FUNCTIONS = [
             "engine": ["nobody", None],
         },
         neutral={"progress": "tells how many people are counted"},
-        data=("people", "aggregates"),
-    ),
-    FunctionCase(
-        method(CUDIA, "fit_stream", lambda: CUDIA(2, method="hard", n_restarts=1)),
-        {"people": WHOLE[["age", "code"]].assign(place=WHERE), "partition": "place", "aggregates": ONE},
-        lambda found: found.clusters(),
-        variants={"partition": ["nobody"], "columns": [["age"], ["nobody"]]},
-        neutral={"progress": "tells how many people are read"},
         data=("people", "aggregates"),
     ),
 ]

@@ -49,7 +49,7 @@ def study(precincts):
 
 
 def test_every_method_that_courts_know_answers_by_default(study):
-    assert tuple(METHODS) == ("homogeneous", "goodman", "king_iterated", "multinomial_dirichlet", "rxc")
+    assert tuple(METHODS) == ("homogeneous", "goodman", "king_iterated", "rxc")
     assert study.methods == tuple(METHODS)
     assert (study.lead, study.lead_reason) == ("rxc", WHY_RXC)
     for contest in study.contests.values():

@@ -15,10 +15,9 @@ METHODS = {
     "homogeneous": ecological.homogeneous,
     "goodman": ecological.goodman,
     "bounded goodman": lambda x, t=None, **o: ecological.goodman(x, t, bounded=True, **o),
-    "lp": ecological.lp,
     "rxc_em": ecological.rxc_em,
     "rxc": ecological.rxc,
-    "compare": lambda x, t=None, **o: ecological.compare(x, t, ["bounds", "goodman", "lp", "rxc_em", "rxc"], **o),
+    "compare": lambda x, t=None, **o: ecological.compare(x, t, ["bounds", "goodman", "rxc_em", "rxc"], **o),
 }
 REGRESSIONS = {"goodman", "bounded goodman", "compare"}
 IN_UNITS = {"bounds", "neighborhood", "rxc_em", "rxc"}
@@ -124,7 +123,7 @@ def check_sane(found, X, T, name):
     X, T = X[keep], T[keep]
     R, C, people = X.shape[1], T.shape[1], X.sum(axis=0)
     if name == "compare":
-        assert set(found["method"]) == {"bounds", "goodman", "lp", "rxc_em", "rxc"}
+        assert set(found["method"]) == {"bounds", "goodman", "rxc_em", "rxc"}
         assert np.isfinite(found["estimate"].reshape(R, C, -1)[people > 0]).all()
         return
     shares, counts = found["estimate"].reshape(R, C), found["count"].reshape(R, C)
@@ -136,7 +135,7 @@ def check_sane(found, X, T, name):
     if name != "bounds":
         np.testing.assert_allclose(shares[there].sum(axis=1), 1, rtol=1e-6)
         np.testing.assert_allclose(counts[there].sum(axis=1), people[there], rtol=1e-6)
-    if name in ("neighborhood", "lp", "rxc_em", "rxc"):
+    if name in ("neighborhood", "rxc_em", "rxc"):
         np.testing.assert_allclose(counts.sum(axis=0), T.sum(axis=0), rtol=1e-6, atol=1e-7 * T.sum())
     if name not in ("goodman", "homogeneous"):
         assert shares[there].min() >= 0

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import special
 
-from crosslevel.ecological.tables.dirichlet.approximation import likelihood, log_posterior
 from crosslevel.ecological.tables.dirichlet.moves import advance, draw_tables, sweep_units
 from crosslevel.numerics.chains import effective_sample_size
 
@@ -146,30 +145,3 @@ def test_drawn_tables_follow_the_law_of_tables_with_both_margins():
     np.testing.assert_allclose(draws.sum(axis=2)[:, 0], np.broadcast_to(y[0], (20_000, 3)), atol=1e-9)
     np.testing.assert_allclose(draws.mean(axis=0)[0], mean, atol=0.15)
     np.testing.assert_allclose(draws.std(axis=0)[0], sd, rtol=0.08)
-
-
-def test_gradient_of_the_approximate_posterior():
-    rng = np.random.default_rng(4)
-    x, t, N = rng.dirichlet(np.ones(3), 7), rng.dirichlet(np.ones(4), 7), rng.uniform(20, 400, 7)
-    phi, factor = rng.normal(size=(3, 4)), np.exp(rng.normal(size=(7, 4)))
-    _, slope = log_posterior(phi, x, t, N, (4.0, 2.0), factor)
-    for r, c in itertools.product(range(3), range(4)):
-        e = np.zeros((3, 4))
-        e[r, c] = 1e-5
-        high, low = (log_posterior(phi + s * e, x, t, N, (4.0, 2.0), factor)[0] for s in (1, -1))
-        assert slope[r, c] == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("size", [0.3, 40.0])
-def test_the_gradient_of_the_moments_is_that_of_their_likelihood(size):
-    """Weighted units may hold less than one person, where the variance stops growing."""
-    rng = np.random.default_rng(0)
-    x, t = rng.dirichlet([2.0, 3.0], 5), rng.dirichlet([2.0, 2.0, 2.0], 5)
-    N, factor, phi = np.full(5, size), np.ones((5, 3)), rng.normal(size=(2, 3))
-    slope, step = likelihood(np.exp(phi), factor, x, t, N)[1], 1e-5
-    for k in np.ndindex(2, 3):
-        up, down = (
-            np.exp(phi + s * step * (np.indices((2, 3)) == np.reshape(k, (2, 1, 1))).all(axis=0)) for s in (1, -1)
-        )
-        numeric = (likelihood(up, factor, x, t, N)[0] - likelihood(down, factor, x, t, N)[0]) / (2 * step)
-        assert slope[k] == pytest.approx(numeric, rel=1e-4, abs=1e-6)

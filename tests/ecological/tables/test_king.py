@@ -280,21 +280,6 @@ def registration(real_data, name, columns):
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("name", "columns", "estimates", "errors"),
-    [
-        ("ei_matproii", ("x", "t", "n"), (0.5682, 0.8186), (0.0244, 0.0069)),
-        ("eco_reg", ("X", "Y", "N"), (0.6229, 0.8056), (0.034, 0.010)),
-    ],
-)
-def test_rs_numbers_are_reproduced_by_its_own_sampler(real_data, name, columns, estimates, errors):
-    """Golden: R 4.2.2, ei 1.3-3 at its defaults, which keeps about 100 draws: its means are known to a tenth of its errors."""
-    found = king(*registration(real_data, name, columns), sampler="ei", point="mean")
-    np.testing.assert_allclose(found["estimate"][[0, 2]], estimates, atol=0.01)
-    np.testing.assert_allclose(found["std_error"][[0, 2]], errors, rtol=0.25)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
     ("name", "columns", "truth"), [("ei_matproii", ("x", "t", "n"), 0.55), ("eco_reg", ("X", "Y", "N"), 0.5515)]
 )
 def test_the_posterior_is_wider_than_r_says_and_holds_the_truth(real_data, name, columns, truth):
@@ -384,7 +369,6 @@ def test_ten_thousand_units_work_and_their_draws_are_kept_only_where_they_fit(mo
         {"zb": 3.0},
         {"n_draws": 10},
         {"erho": -1},
-        {"sampler": "nuts"},
         {"level": 95},
         {"random_state": -1},
     ],

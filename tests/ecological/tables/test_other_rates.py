@@ -1,4 +1,4 @@
-"""EM, the linear program, homogeneous units, bounded least squares, and the comparison of methods."""
+"""EM, homogeneous units, bounded least squares, and the comparison of methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 import scipy.optimize
 
 from crosslevel import ecological
-from crosslevel.ecological.tables.constant_rates import least_absolute
 from crosslevel.ecological.tables.goodman import bounded_fit
 from crosslevel.errors import ConvergenceError, InputError
 
@@ -24,7 +23,6 @@ def exact(n=12):
 @pytest.mark.parametrize(
     "method",
     [
-        ecological.lp,
         lambda x, t: ecological.rxc_em(x, t, tol=1e-9),
         lambda x, t: ecological.goodman(x, t, bounded=True),
     ],
@@ -60,45 +58,6 @@ def test_bounded_goodman_has_no_interval_and_stays_in_range():
     assert found["estimate"].min() >= 0
     assert found["estimate"].max() <= 1
     assert "constrained" in found.method
-
-
-def test_the_linear_program_has_the_least_absolute_error():
-    rng = np.random.default_rng(1)
-    X = rng.integers(1, 50, (15, 2)).astype(float)
-    yes = rng.uniform(0, 1, 15) * X.sum(axis=1)
-    T = np.column_stack([yes, X.sum(axis=1) - yes])
-    rates, error = least_absolute(X, T)
-    np.testing.assert_allclose(X.sum(axis=0) @ rates, T.sum(axis=0), rtol=1e-9)
-    people = X.sum(axis=0)
-    tried = [
-        np.abs(T[:, 0] - X @ [p, q]).sum() * 2
-        for p in np.linspace(0, 1, 2001)
-        if 0 <= (q := (T[:, 0].sum() - p * people[0]) / people[1]) <= 1
-    ]
-    assert error <= min(tried) + 1e-6
-    assert error == pytest.approx(min(tried), rel=1e-2)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_linear_program_and_its_dual_agree(seed):
-    """The program as it is written in the papers: rates, and the error of each unit and outcome above and below."""
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 500, (20, 3)).astype(float)
-    T = np.array([rng.multinomial(int(n), rng.dirichlet(np.ones(4))) for n in X.sum(axis=1)]).astype(float)
-    one = np.eye(20 * 4)
-    shares, sums = np.kron(X, np.eye(4)), np.kron(np.eye(3), np.ones((1, 4)))
-    district = np.kron(X.sum(axis=0), np.eye(4))[:-1]
-    blank = np.zeros((len(sums) + len(district), 2 * len(one)))
-    found = scipy.optimize.linprog(
-        np.concatenate([np.zeros(12), np.ones(2 * len(one))]),
-        A_eq=np.vstack([np.hstack([shares, one, -one]), np.hstack([np.vstack([sums, district]), blank])]),
-        b_eq=np.concatenate([T.ravel(), np.ones(3), T.sum(axis=0)[:-1]]),
-    )
-    rates, error = least_absolute(X, T)
-    assert error == pytest.approx(found.fun, rel=1e-9)
-    assert np.abs(T - X @ rates).sum() == pytest.approx(error, rel=1e-9)
-    np.testing.assert_allclose(rates.sum(axis=1), 1, rtol=1e-12)
-    assert rates.min() >= 0
 
 
 def test_em_stopped_early_shrinks_groups_together_and_units_keep_their_margins():

@@ -14,11 +14,9 @@ from crosslevel.embedding.engines.jax import JaxEngine, code_owners
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.features import MAPS
-from crosslevel.numerics.fused_jax import Variant
 
 SUBGROUPS = {"women": "sex == 2", "old": "age >= 60", "nobody": "age > 1000"}
 N = 5000
-SMALL = Variant(tile=512)
 
 
 def people(n: int = N, seed: int = 0) -> pa.Table:
@@ -70,46 +68,30 @@ def test_every_map_agrees_with_the_local_engine(name: str) -> None:
     assert_close(summed(embedding, "jax"), expected, 1e-10 if name in ("nystrom", "landmarks") else 1e-5)
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        Variant("explicit", "float16x2", sums="bfloat16x3", tile=1024),
-        Variant("hadamard", "bfloat16x3", "float16", "bfloat16x3", 1024),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("name", ["fastfood", "sorf", "linear"])
-def test_the_ways_of_accelerators_agree_too(name: str, variant: Variant) -> None:
-    embedding = fitted(name)
-    assert_close(summed(embedding, JaxEngine(1, variant)), summed(embedding, "local"))
-
-
 def test_levels_that_fit_has_not_seen_get_no_feature_when_ignored() -> None:
     embedding = fitted("sorf", unknown="ignore")
     table = people()
     job = ["astronaut" if i % 3 == 0 else v for i, v in enumerate(table["job"].to_pylist())]
     table = table.set_column(3, "job", pa.array(job))
     expected = summed(embedding, "local", table)
-    assert_close(summed(embedding, JaxEngine(2, SMALL), table), expected)
+    assert_close(summed(embedding, JaxEngine(2), table), expected)
 
 
-@pytest.mark.parametrize("rows", [1, 511, 512, 513, 1025])
+@pytest.mark.parametrize("rows", [1, 2049])
 def test_padding_changes_nothing(rows: int) -> None:
     embedding = fitted("fastfood")
     table = people().slice(0, rows)
-    assert_close(summed(embedding, JaxEngine(1, SMALL), table), summed(embedding, "local", table))
+    assert_close(summed(embedding, JaxEngine(1), table), summed(embedding, "local", table))
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
+def test_the_number_of_threads_changes_nothing() -> None:
     embedding = fitted("sorf")
     states = []
-    for n_jobs in (1, 2, 4):
-        engine = JaxEngine(n_jobs, SMALL)
+    for n_jobs in (1, 4):
+        engine = JaxEngine(n_jobs)
         engine.chunk_rows = 700
         states.append(summed(embedding, engine))
-    assert states[0].keys == states[1].keys == states[2].keys
-    for other in states[1:]:
-        np.testing.assert_array_equal(other.sums(), states[0].sums())
+    assert_close(states[1], states[0], 1e-12)
     assert_close(states[0], summed(embedding, "local"))
 
 
@@ -117,7 +99,7 @@ def test_chunks_come_back_in_order_and_one_that_fails_is_told() -> None:
     embedding = fitted("sorf")
     table = people()
     table = table.set_column(1, "w", pa.array(np.where(np.arange(N) == 4000, -1.0, 1.0)))
-    engine = JaxEngine(2, SMALL)
+    engine = JaxEngine(2)
     engine.chunk_rows = 700
     with pytest.raises(ValueError):
         summed(embedding, engine, table)
@@ -127,7 +109,7 @@ def test_a_stopped_pass_leaves_no_thread_behind() -> None:
     import threading
 
     embedding = fitted("sorf")
-    engine = JaxEngine(2, SMALL)
+    engine = JaxEngine(2)
     engine.chunk_rows = 700
     embedding.set_params(engine=engine)
 

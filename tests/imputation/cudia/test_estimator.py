@@ -322,27 +322,3 @@ def test_a_fit_that_did_not_converge_is_refused(monkeypatch):
         CUDIA(2, method="mcem").fit(X, places, means)
     with pytest.warns(CrosslevelWarning):
         CUDIA(2, method="mcem", allow_unconverged=True).fit(X, places, means)
-
-
-def test_a_stream_is_fitted_as_people_in_memory_are(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rng = np.random.default_rng(0)
-    mix = rng.random(25)
-    place = np.repeat(np.arange(25), 100)
-    z = rng.random(2500) < mix[place]
-    x, u = (np.where(z, 0.5, -0.5) + 0.2 * rng.normal(size=2500) for _ in range(2))
-    shuffled = rng.permutation(2500)
-    table = pa.table({"x": x[shuffled], "place": [f"p{i:02d}" for i in place[shuffled]]})
-    pq.write_table(table, tmp_path / "people.parquet", row_group_size=300)
-    means = pa.table({"place": [f"p{i:02d}" for i in range(25)], "u": np.bincount(place, u) / 100})
-    model = CUDIA(2, method="hard", ridge=1.0).fit_stream(tmp_path / "people.parquet", "place", means)
-    memory = CUDIA(2, method="hard", ridge=1.0).fit(table, "place", means)
-    assert np.sort(model.parameters_.H[:, 0]) == pytest.approx(np.sort(memory.parameters_.H[:, 0]), abs=0.02)
-    guess = model.transform(table, "place")[:, 0]
-    assert np.mean((guess - u[shuffled]) ** 2) < 0.07
-    with pytest.raises(InputError):
-        model.sample(table, "place", 2)
-    with pytest.raises(InputError):
-        CUDIA(2).fit_stream(tmp_path / "people.parquet", "place", means)

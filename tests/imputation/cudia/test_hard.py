@@ -8,8 +8,6 @@ from crosslevel.imputation.cudia.model import Parameters, Problem, log_density, 
 from crosslevel.imputation.cudia.posterior import responsibilities
 from crosslevel.imputation.cudia.regression import eta_prior
 from crosslevel.imputation.cudia.sampling import make_sites
-from crosslevel.imputation.cudia.selection import Choices
-from crosslevel.imputation.cudia.stream import fit_stream
 
 
 def random_state(seed, K=4, groups=3, pairs=30):
@@ -64,22 +62,3 @@ def test_the_objective_falls_on_fifty_of_fifty_seeds_and_soft_values_are_good(tw
     assert np.mean(soft) == pytest.approx(0.088, abs=0.002)
     assert np.mean(hard) == pytest.approx(0.103, abs=0.004)
     assert np.mean(naive) == pytest.approx(0.232, abs=0.01)
-
-
-def test_a_stream_ends_where_memory_does(two_gaussians, as_problem):
-    x, _, group, s, _, _ = two_gaussians(3)
-
-    def batches(size):
-        return lambda: ((x[i : i + size, None], group[i : i + size]) for i in range(0, len(x), size))
-
-    choices = Choices(n_clusters=2, ridge=1.0, target="mean", n_restarts=4)
-    one, many = (
-        fit_stream(batches(size), s[:, None], ("x",), ("gaussian",), choices, np.random.default_rng(0))
-        for size in (960, 70)
-    )
-    assert one.path == pytest.approx(many.path, abs=1e-9)
-    assert pytest.approx(many.parameters.H, abs=1e-9) == one.parameters.H
-    assert (np.diff(many.path) <= 1e-9).all()
-    problem = as_problem(x, group, s)
-    memory = fit_hard(problem, 2, eta_prior(problem, 1.0, "mean"), np.random.default_rng(0))
-    assert np.sort(many.parameters.H[:, 0]) == pytest.approx(np.sort(memory.parameters.H[:, 0]), abs=0.02)

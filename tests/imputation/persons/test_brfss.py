@@ -14,7 +14,6 @@ from crosslevel.imputation.baselines import logistic
 from crosslevel.imputation.evaluation import evaluate
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 from crosslevel.imputation.persons.hidden import members_of
-from crosslevel.imputation.persons.similar import mean_log_likelihood
 
 pytestmark = pytest.mark.data
 
@@ -35,6 +34,10 @@ def _fit(table, outcome, level, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # nine divisions are few, as it says
         return CrossLevelImputer(**options).fit(X, partition, means), X, partition, y
+
+
+def mean_log_likelihood(p, yes, weight):
+    return float((yes * np.log(p) + (weight - yes) * np.log1p(-p)).sum() / weight.sum())
 
 
 def _lift(model, y):
@@ -107,17 +110,3 @@ def _group_mean(model, partition, p):
     labels = list(model.schema_.partitions[0].labels)
     code = np.array([labels.index(v) for v in partition["state"].to_pylist()])
     return np.bincount(code, p) / np.bincount(code)
-
-
-@pytest.mark.slow
-def test_half_of_what_similar_columns_teach(brfss):
-    whole = brfss.select(["state", *COLUMNS, *OUTCOMES]).drop_null()
-    model, X, partition, y = _fit(whole, "diabetes", "state")
-    before = evaluate(X, partition, y, {"link": model}).select(method="link")["lift"][0]
-    model.learn_from_similar(whole.select(OUTCOMES[1:]))
-    after = evaluate(X, partition, y, {"link": model}).select(method="link")["lift"][0]
-    assert after > before + 0.07
-    assert 0.55 < model.hidden_[0].kappa < 0.8
-    left = dict(zip(model.learned_.names, model.learned_.left[0], strict=True))
-    assert left["smoker"].lift < left["smoker"].plain
-    assert np.mean([one.lift for one in left.values()]) > 0.75

@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -108,7 +106,7 @@ def test_weights_of_two_are_two_people(world):
     a = CrossLevelImputer().fit(world.X, world.group, means, sample_weight=w)
     b = CrossLevelImputer().fit(world.X.take(twice), world.group[twice], means)
     # effective people differ, and they hardly matter
-    np.testing.assert_allclose(a.hidden_[0].beta, b.hidden_[0].beta, atol=0.02)
+    np.testing.assert_allclose(a.hidden_[0].fit.beta, b.hidden_[0].fit.beta, atol=0.02)
     p = a.transform(world.X, world.group, sample_weight=w)[:, 0]
     np.testing.assert_allclose(_mean(p, world.group, w), means, atol=1e-10)
     draws = a.sample(world.X, world.group, n_draws=2, sample_weight=w)[:, :, 0]
@@ -129,7 +127,7 @@ def test_published_errors_make_a_mean_count_less(world):
     without = odd.copy()
     without[0] = np.nan
     none = CrossLevelImputer().fit(world.X, world.group, without)
-    gap = [np.abs(m.hidden_[0].beta - none.hidden_[0].beta).max() for m in (plain, unsure)]
+    gap = [np.abs(m.hidden_[0].fit.beta - none.hidden_[0].fit.beta).max() for m in (plain, unsure)]
     assert gap[1] < 0.2 * gap[0]
 
 
@@ -216,7 +214,7 @@ def test_numbers_with_and_without_their_scale():
     with pytest.warns(CrosslevelWarning):
         plain = CrossLevelImputer(family="gaussian").fit({"x": x}, group, means)
     sized = CrossLevelImputer(family="gaussian", scale=u.std()).fit({"x": x}, group, means)
-    np.testing.assert_allclose(sized.hidden_[0].beta, plain.hidden_[0].beta, rtol=0.02)
+    np.testing.assert_allclose(sized.hidden_[0].fit.beta, plain.hidden_[0].fit.beta, rtol=0.02)
     found = sized.transform({"x": x}, group)[:, 0]
     np.testing.assert_allclose(_mean(found, group), means, atol=1e-10)
     assert np.mean((u - found) ** 2) < 0.8 * np.mean((u - means[group]) ** 2)
@@ -381,85 +379,12 @@ def test_a_saved_model_keeps_no_person(fitted, tmp_path):
     assert len(other._cells.row) == len(other._cells.pair) == 0
     assert len(fitted._cells.pair) > 0
     assert other.estimate(by=["age", "place"]).equals(fitted.estimate(by=["age", "place"]))
-    with pytest.raises(InputError):
-        other.learn_from_similar(np.zeros((1, 5)))
 
 
 def test_seeds(world, fitted):
     a, b, c = (fitted.sample(world.X, world.place, n_draws=1, random_state=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(a, b)
     assert (a != c).any()
-
-
-def _labels(world, seed=0, odd=False):
-    """Columns that depend on age and school as the hidden one does, more or less."""
-    rng = np.random.default_rng(seed)
-    age, school = np.asarray(world.X["age"]), np.asarray(world.X["school"])
-    out = {}
-    for j in range(6):
-        a, b = 0.8 + 0.1 * rng.normal(), -0.5 + 0.1 * rng.normal()
-        if odd and j == 5:
-            a, b = -1.2, 1.2
-        f = -0.5 - 0.2 * j + a * (age - 2) + b * (school - 1.5)
-        out[f"label {j}"] = (rng.random(len(age)) < 1 / (1 + np.exp(-f))).astype(int)
-    return out
-
-
-def test_similar_columns_teach(world, tmp_path):
-    model = CrossLevelImputer(shrinkage_groups=4.0).fit(world.X, world.group, world.means)
-    before = _log_likelihood(model.transform(world.X, world.group)[:, 0], world.y)
-    model.learn_from_similar(_labels(world))
-    after = _log_likelihood(model.transform(world.X, world.group)[:, 0], world.y)
-    # a ridge that is far too strong here is undone half-way
-    assert after > before + 0.002
-    learned = model.learned_
-    assert len(learned.left[0]) == 6
-    assert all(one.lift > one.plain for one in learned.left[0])
-    assert (learned.adjustments[0].shrink[model.design_.first] < 0).all()
-    assert learned.adjustments[0].df == 7
-    p = model.transform(world.X, world.group)[:, 0]
-    np.testing.assert_allclose(_mean(p, world.group), world.means, atol=1e-10)
-    save(model, tmp_path / "model.crosslevel", allow_rows=True)
-    other = load(tmp_path / "model.crosslevel")
-    np.testing.assert_array_equal(other.transform(world.X, world.group)[:, 0], p)
-    assert other.learned_.left == learned.left
-
-
-def test_an_odd_column_is_warned_of_when_levels_are_borrowed(world):
-    model = CrossLevelImputer(shrinkage_groups=0.2).fit(world.X, world.group, world.means)
-    with pytest.warns(CrosslevelWarning):
-        model.learn_from_similar(_labels(world, odd=True), borrow=True)
-    assert model.learned_.left[0][5].lift < 0
-    assert np.abs(model.learned_.adjustments[0].add).max() > 0
-
-
-def test_few_groups_learn_kappa_and_no_factors():
-    rng = np.random.default_rng(0)
-    group, x = np.repeat(np.arange(10), 400), rng.integers(0, 5, 4000)
-    y = (rng.random(4000) < 0.1 + 0.1 * x).astype(float)
-    with pytest.warns(CrosslevelWarning):
-        model = CrossLevelImputer().fit({"x": x}, group, _mean(y, group))
-    before = model.transform({"x": x}, group)
-    labels = {f"l{j}": (rng.random(4000) < 0.1 + 0.05 * x).astype(int) for j in range(5)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        model.learn_from_similar(labels)
-    np.testing.assert_array_equal(model.transform({"x": x}, group), before)
-    assert model.hidden_[0].kappa != 1.0
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        lambda n: np.zeros((n, 3)),
-        lambda n: np.zeros((n, 5)),
-        lambda n: np.full((n, 5), 0.5),
-        lambda n: np.zeros((n - 1, 5)),
-    ],
-)
-def test_bad_similar_columns(world, fitted, columns):
-    with pytest.raises(InputError):
-        fitted.learn_from_similar(columns(len(world.y)))
 
 
 def test_intervals_cover_where_groups_differ_for_other_reasons():

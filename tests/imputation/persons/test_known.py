@@ -95,6 +95,7 @@ def test_a_known_number_needs_its_error():
     [
         RATES.rename(columns={"age": "ages"}),
         RATES[["age"]],
+        RATES.iloc[:0],
         RATES.assign(note=1.0),
         RATES.assign(age=[0, 1, 2, 9]),
         RATES.assign(age=[0, 1, 2, 2]),
@@ -107,13 +108,3 @@ def test_a_known_number_needs_its_error():
 def test_rates_that_cannot_be_known_are_refused(known):
     with pytest.raises(InputError):
         fitted(known)
-
-
-def test_learning_from_similar_columns_is_refused_beside_known_rates():
-    with pytest.raises(InputError):
-        fitted(RATES).learn_from_similar(pd.DataFrame(RNG.integers(0, 2, (len(PLACE), 5)).astype(float)))
-
-
-def test_a_table_without_rows_is_refused():
-    with pytest.raises(InputError):
-        fitted(RATES.iloc[:0])

@@ -95,7 +95,7 @@ def sorf(rng: np.random.Generator, mutant: str = "") -> np.ndarray:
     return np.diag(L) @ H @ np.diag(D1) @ H @ np.diag(D2) @ H @ np.diag(D3) / root
 
 
-@pytest.mark.parametrize("name", ["rff", "orf", "fastfood", "sorf", "sobol"])
+@pytest.mark.parametrize("name", ["rff", "fastfood", "sorf"])
 def test_the_maps_follow_the_law(name: str) -> None:
     found = battery(lambda rng: 1.7 * make_map(name, D, 2 * D, 1.7, rng).frequencies())
     assert found.failures() == set(), found

@@ -251,12 +251,8 @@ def _check_once(frames: Sequence[object], found: Sequence[Source]) -> None:
 
 
 def _cluster_frame(source: object) -> Source | None:
-    """Read a dask or Spark dataframe, whose rows stay with the workers."""
+    """Read a Spark DataFrame, whose rows stay with the workers."""
     home, name = type(source).__module__.partition(".")[0], type(source).__name__
-    if home in ("dask", "dask_expr") and name == "DataFrame":
-        from crosslevel.data.engines.dask import DaskSource
-
-        return DaskSource(source)
     if home == "pyspark" and name == "DataFrame":
         from crosslevel.data.engines.spark import SparkSource
 

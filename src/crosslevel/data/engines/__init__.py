@@ -1,4 +1,4 @@
-"""Engines that go over a stream on other processes or machines: ``dask`` and ``spark``.
+"""Engines that go over a stream on other processes or machines: ``spark``, or one that is passed.
 
 One protocol. A pass is a function of the batches of one piece (a row group, a file, a partition) that gives a state, and states
 merge. An engine runs that function, found by its name on the workers, for the pieces it is given, and hands back a :class:`Node` for
@@ -46,7 +46,6 @@ __all__ = [
     "versions",
 ]
 
-CLUSTERS = ("dask", "spark")
 FAN = 8
 """Pieces that are merged where they were summed, at most, before they travel."""
 FEW = 64
@@ -132,7 +131,7 @@ class ClusterEngine(Protocol):
 
 
 def find_cluster(engine: object, local: Sequence[str] = ("local",)) -> ClusterEngine | None:
-    """Read what was passed as ``engine``: a name, the address of a Dask scheduler, a client or session; None for one of this machine.
+    """Read what was passed as ``engine``: a name, a session or an engine; None for one of this machine.
 
     Examples
     --------
@@ -142,17 +141,13 @@ def find_cluster(engine: object, local: Sequence[str] = ("local",)) -> ClusterEn
     if isinstance(engine, str) and engine in local:
         return None
     home = type(engine).__module__.partition(".")[0]
-    if engine == "dask" or home == "distributed" or (isinstance(engine, str) and "://" in engine):
-        from crosslevel.data.engines.dask import DaskEngine
-
-        return DaskEngine(engine)
     if engine == "spark" or home == "pyspark":
         from crosslevel.data.engines.spark import SparkEngine
 
         return SparkEngine(engine)
     if all(hasattr(engine, name) for name in ("run", "check", "describe")):
         return engine  # type: ignore[return-value]
-    raise unknown_name("engine", engine, [*local, *CLUSTERS], "engine")
+    raise unknown_name("engine", engine, [*local, "spark"], "engine")
 
 
 class OnEngine:
@@ -173,7 +168,7 @@ class OnEngine:
         return local
 
     def __sklearn_clone__(self) -> Self:
-        """Share an engine that is an object: a client or session cannot be copied."""
+        """Share an engine that is an object: a session cannot be copied."""
         if isinstance(self.engine, str):
             return super().__sklearn_clone__()  # type: ignore[misc]
         local: Any = clone(self._as_saved())

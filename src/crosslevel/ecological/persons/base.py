@@ -17,10 +17,8 @@ from crosslevel.ecological.covariance import Moments, Terms
 from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.ecological.persons.groups import allowance_of, source_of
 from crosslevel.ecological.persons.model import PersonsModel
-from crosslevel.ecological.persons.survey_levels import with_direct
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.errors import InputError
-from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress
 
 
@@ -29,7 +27,6 @@ class PersonsEstimator(OnEngine, PlaceEstimator):
 
     model_: PersonsModel
     cells_: PlaceCells
-    likelihood: str
     survey_: Any
 
     _method = "ecological inference of persons"
@@ -41,15 +38,9 @@ class PersonsEstimator(OnEngine, PlaceEstimator):
     ) -> tuple[Source, list[str]]:
         return source_of(self, request, question, people, progress), []
 
-    def _beside(self, found: Estimates, request: Request, question: Question) -> Estimates:
-        return found if self.survey_ is None else with_direct(self, found, request, question)
-
-    def _confounding(self, request: Request) -> tuple[Confounding, tuple[float, ...], str, dict[str, Any]]:
-        if self.likelihood == "exact":
-            return super()._confounding(request)
+    def _confounding(self) -> tuple[Confounding, str, dict[str, Any]]:
         given = allowance_of(self.model_, self.confounding_)
-        sentence, facts = describe_allowance(self.confounding_, given.confounding, given.shrinkage)
-        return given.confounding, (0.0,) * max(len(request.subgroups), 1), sentence, facts
+        return given.confounding, *describe_allowance(self.confounding_, given.confounding, given.shrinkage)
 
     @property
     def _counted(self) -> bool:

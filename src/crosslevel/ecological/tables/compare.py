@@ -19,7 +19,7 @@ from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import Progress
 
-METHODS = ("bounds", "neighborhood", "homogeneous", "goodman", "lp", "rxc_em", "rxc", "king", "multinomial_dirichlet")
+METHODS = ("bounds", "neighborhood", "homogeneous", "goodman", "rxc_em", "rxc", "king", "multinomial_dirichlet")
 """Functions of ``crosslevel.ecological`` that take counts by unit; each is loaded when it is called."""
 
 COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "count", "voters", "turnout", "people")

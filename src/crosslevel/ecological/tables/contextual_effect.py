@@ -44,9 +44,9 @@ class ContextualEffect:
         """Whether rates are assumed not to change at all."""
         return (self.b, self.sd) == (0.0, 0.0)
 
-    def factor(self, off: float = 0.0) -> FloatArray:
-        """Give the factor (n, C) of every rate before rates are made to add up, ``off`` being added to b."""
-        return np.asarray(np.exp((self.b + off) * self.H))
+    def factor(self) -> FloatArray:
+        """Give the factor (n, C) of every rate before rates are made to add up."""
+        return np.asarray(np.exp(self.b * self.H))
 
 
 def check_slope(slope: object, sd: object) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.features import FeatureMap
 
 if TYPE_CHECKING:
-    from crosslevel.numerics.fused_jax import Packed, Variant
+    from crosslevel.numerics.fused_jax import Packed
 
 CHUNK_ROWS = {"cpu": 16_384}
 """Rows of a chunk by platform: a processor gains nothing from long ones."""
@@ -32,19 +32,15 @@ class JaxEngine:
     """A device of jax: a GPU where there is one, otherwise the processor.
 
     Features are float32 (those of landmarks float64), sums over a chunk float32, sums of chunks float64: the answer
-    agrees with the local engine's to about 1e-6 of a bag's largest entry, not to the bit.
+    agrees with the local engine's to about 1e-6 of a bag's largest entry.
 
     Parameters
     ----------
     n_jobs : int
         Number of threads that read and encode.
-    variant : Variant, optional
-        How the device computes; by default what is fastest on its kind.
-    device : jax.Device, optional
-        Default: the first one of jax.
     """
 
-    def __init__(self, n_jobs: int, variant: Variant | None = None, device: Any = None) -> None:
+    def __init__(self, n_jobs: int) -> None:
         try:
             import jax
         except ImportError as error:
@@ -52,8 +48,7 @@ class JaxEngine:
                 "engine='jax' needs jax, which is not installed; pip install crosslevel[bayes], or use engine='local'."
             ) from error
         self.n_jobs = n_jobs
-        self.variant = variant
-        self.device = jax.devices()[0] if device is None else device
+        self.device = jax.devices()[0]
         self.chunk_rows = CHUNK_ROWS.get(self.device.platform, ACCELERATOR_ROWS)
 
     def sum_chunks(
@@ -63,8 +58,8 @@ class JaxEngine:
         from crosslevel.numerics.fused_jax import DeviceMap, sum_packs
 
         owners, real_columns = code_owners(recipe.encoder)
-        on_device = DeviceMap(feature_map, owners, real_columns, self.variant, self.device)
-        prepared = self._prepared(recipe, chunks, on_device.spec.variant.tile)
+        on_device = DeviceMap(feature_map, owners, real_columns, self.device)
+        prepared = self._prepared(recipe, chunks, on_device.tile)
         names: deque[tuple[Chunk, list[tuple[Any, ...]]]] = deque()
 
         def packs() -> Iterator[Packed]:

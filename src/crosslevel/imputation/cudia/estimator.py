@@ -26,17 +26,14 @@ from crosslevel.imputation.cudia.fitting import (
     describe_few_groups,
     describe_warnings,
     fit_problem,
-    left_open,
     read_choices,
     read_target,
-    refuse_idle_prior,
 )
 from crosslevel.imputation.cudia.impute import Crowd, draw_values, expected_values, probabilities
 from crosslevel.imputation.cudia.model import Parameters
 from crosslevel.imputation.cudia.places import OpenSlopes, learn_slopes, place_covariances, place_deviation
 from crosslevel.imputation.cudia.sampling import Draws, run_chain
 from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS, select
-from crosslevel.imputation.cudia.stream import fit_batches
 from crosslevel.imputation.estimate import Imputer, subgroups
 from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warnings, read_fit
 from crosslevel.results import Estimates
@@ -203,43 +200,6 @@ class CUDIA(Imputer):
         self._keep(given, layout, fitted, seed)
         doubts = describe_warnings(layout, fitted, self.likelihood, self.aggregates_from)
         keep_warnings(self, (*given.warnings, *doubts))
-        return self
-
-    @checked
-    def fit_stream(
-        self,
-        people: Any,
-        partition: str,
-        aggregates: Any,
-        columns: Sequence[str] | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Fit by the deterministic algorithm, in passes over people that need not fit into memory.
-
-        Parameters
-        ----------
-        people : path, frame, function or Batches
-            Whatever `crosslevel.data.batches.open_batches` opens, and can be read again: columns of real numbers, and labels.
-        partition : str
-            The column of labels.
-        aggregates : dataframe or array
-            The published means, as in :meth:`fit`.
-        columns : sequence of str, optional
-            Columns of x; all but the labels when not given.
-        progress : bool or callable, optional
-            True for a bar on stderr; or a function of the people read and of all, where known, for each pass over them.
-        """
-        choices, seed = read_choices(self), checks.read_seed(self.random_state)
-        if self.method != "hard":
-            raise InputError(f"method={self.method!r} needs all people in memory; pass method='hard' to fit a stream.")
-        if left_open(choices):
-            raise InputError("nothing can be chosen on a stream; pass n_clusters, ridge and ridge_target as numbers.")
-        checks.refuse_idle(self, ["alpha", "n_draws"], "on a stream, which keeps no people to draw parameters from")
-        facts = (people, partition, aggregates, columns, choices, self.families)
-        given, layout, fitted = fit_batches(*facts, np.random.default_rng(seed), progress)
-        refuse_idle_prior(self, choices, layout.problem.hidden)
-        self._keep(given, layout, fitted, seed)
-        keep_warnings(self, describe_warnings(layout, fitted, self.likelihood, self.aggregates_from))
         return self
 
     @checked

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells, gather, people_mark, sums, warn_outside
 from crosslevel.data.signatures import checked
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
 from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_rows
@@ -25,11 +25,9 @@ from crosslevel.imputation.persons.hidden import (
     members_of,
     person_values,
     read_families,
-    with_adjustment,
 )
 from crosslevel.imputation.persons.known import read_known
 from crosslevel.imputation.persons.model import Settings
-from crosslevel.imputation.persons.similar import Learned, learn_from
 from crosslevel.imputation.persons.tables import mean_columns, slope_columns, totals_columns
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, Progress, RandomState
@@ -71,7 +69,7 @@ class CrossLevelImputer(Imputer):
     Attributes
     ----------
     hidden_ : tuple of Hidden
-        The fitted features: slopes, covariance, shifts, what was learned from similar columns.
+        The fitted features: slopes, covariance, shifts.
     hidden_names_ : tuple of str
     schema_ : Schema
         Columns and groups of the fit.
@@ -80,8 +78,6 @@ class CrossLevelImputer(Imputer):
     warnings_ : tuple of str
     convergence_ : dict
         For each hidden feature ``gradient``, ``steps``, and ``restarts_apart``, the distance between restarts in prior sds.
-    learned_ : Learned or None
-        What :meth:`learn_from_similar` found.
     n_features_in_, feature_names_in_
 
     Notes
@@ -178,8 +174,6 @@ class CrossLevelImputer(Imputer):
         )
         cells = gather(given.people.X, given.people.group, given.people.weight)
         self._fit_cells(given, cells, known_rates, settings)
-        keys = checks.row_keys(X)
-        self._keys = range(len(keys or ())) if keys == list(range(len(keys or ()))) else keys
         return self
 
     @checked
@@ -211,8 +205,8 @@ class CrossLevelImputer(Imputer):
             The column of survey weights.
         columns : sequence of str, optional
             What is known of people; all columns but ``partition`` and ``weight`` when not given.
-        engine : {"local", "dask", "spark"}, address, client or session, default "local"
-            Where people are counted: this process, the workers of Dask or those of Spark; the fit itself is made here.
+        engine : {"local", "spark"} or session, default "local"
+            Where people are counted: this process or the workers of Spark; the fit itself is made here.
         progress : bool or callable, optional
             True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
         """
@@ -229,14 +223,12 @@ class CrossLevelImputer(Imputer):
         weight = sums(cells.pair_cell, cells.weight, len(cells.X))
         self.design_ = learn_design(cells.X, weight, given.schema.columns, self.curvature)
         check_size(cells.X, self.design_)
-        self._cells, self._weight = cells, given.people.weight if len(cells.pair) else None
+        self._cells = cells
         known = {} if known_rates is None else read_known(known_rates, given, cells, families)
         self.hidden_ = tuple(
             fit_hidden(given.finest(name), cells, self.design_, settings, family, self._scale(name), known.get(name))
             for name, family in families.items()
         )
-        self._known_rates = tuple(known)
-        self.learned_: Learned | None = None
         told = {"gradient": "gradient", "restarts_apart": "apart", "steps": "steps"}
         found: dict[str, Any] = {n: {h.name: getattr(h.fit, own) for h in self.hidden_} for n, own in told.items()}
         self.convergence_ = {"converged": True} | found
@@ -274,10 +266,6 @@ class CrossLevelImputer(Imputer):
         -------
         (n, n_classes)
             No and yes of the one hidden feature; of several, which must be shares of one whole, a column for each of ``hidden_names_``.
-
-        See Also
-        --------
-        crosslevel.imputation.LabelProportions : with interactions, and for bags that were drawn at random.
         """
         check_is_fitted(self, "hidden_")
         rows = read_rows(X, self.schema_, allow_missing=self._allow_missing)
@@ -419,57 +407,10 @@ class CrossLevelImputer(Imputer):
         parts = [totals_columns(h, self.schema_, self._cells, self.design_, settings, level) for h in self.hidden_]
         return self._tabulate(parts, ["feature", "group"], level, "posterior, normal", "check_totals()", "published")
 
-    @checked
-    def learn_from_similar(self, columns: Any, borrow: bool = False) -> Self:
-        """Learn from columns that are known for every person of the fit and resemble the hidden feature.
-
-        Each is hidden in turn and compared with the truth. Learned are how far intervals must be stretched (kappa) and, from 25
-        groups on, by which factor the slopes of each column of X should be multiplied, of which half is applied.
-
-        Parameters
-        ----------
-        columns : dataframe or array of shape (n, n_labels)
-            At least five columns of 0 and 1, for the people of the fit in the same order.
-        borrow : bool, default False
-            Learn the level of slopes too, so that the hidden feature gets the others' mean slopes half-way. It gains much when the
-            hidden feature is like the others and loses much when it is not, which nothing here can tell.
-
-        Returns
-        -------
-        self
-            ``learned_`` has the factors, kappa, and for every column its lift and coverage when all was learned from the others.
-        """
-        check_is_fitted(self, "hidden_")
-        cells = self._cells
-        if self._known_rates:
-            raise InputError(
-                f"learn_from_similar learns how far slopes from group means are off; with known_rates of {listed(self._known_rates)} they "
-                "are others. Fit without known_rates."
-            )
-        if len(cells.pair) == 0:
-            raise InputError(
-                "a model that was loaded, or fitted to a stream, does not keep every person, which learn_from_similar needs; call it "
-                "before saving, on people in memory."
-            )
-        columns = checks.align_rows(columns, self._keys, "columns")
-        partitions = {h.partition: len(h.mean) for h in self.hidden_ if h.binary}
-        learned = learn_from(
-            columns, cells, self._weight, self.design_, self._settings(self._seed), partitions, borrow=borrow
-        )
-        self.learned_ = learned
-        self.hidden_ = tuple(
-            with_adjustment(h, learned.adjustments[h.partition], self.design_, cells) if h.binary else h
-            for h in self.hidden_
-        )
-        earlier = self.warnings_
-        keep_warnings(self, learned.warnings)
-        self.warnings_ = (*earlier, *learned.warnings)
-        return self
-
     def _without_people(self) -> dict[str, Any]:
         """People counted by distinct row and group, without their order and their weights."""
         nobody = np.empty(0, dtype=np.intp)
-        return {"_cells": replace(self._cells, row=nobody, pair=nobody), "_weight": None, "_keys": None}
+        return {"_cells": replace(self._cells, row=nobody, pair=nobody)}
 
     @property
     def _allow_missing(self) -> bool:  # type: ignore[override]
@@ -494,7 +435,5 @@ class CrossLevelImputer(Imputer):
     def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         diagnostics = self.convergence_ | {
             "groups": {h.name: h.groups for h in self.hidden_},
-            "kappa": {h.name: h.kappa for h in self.hidden_},
-            "learned_from": 0 if self.learned_ is None else len(self.learned_.names),
         }
         return "individual link to group means", diagnostics, self.warnings_

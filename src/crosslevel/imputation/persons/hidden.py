@@ -26,7 +26,6 @@ from crosslevel.imputation.persons.model import (
     probabilities,
     sampling_variance,
 )
-from crosslevel.imputation.persons.similar import Adjustment, adjust
 from crosslevel.imputation.persons.uncertainty import Members, anchors_of
 from crosslevel.typing import FloatArray, IntArray
 
@@ -59,7 +58,6 @@ class Hidden:
     fit : Fit
     shift : (P,)
         b_p - a: what the fit adds to the prediction of people of each group; 0 where no mean was published.
-    adjustment : Adjustment or None
     error : (P,) or None
         Published standard errors of the means, 0 where none is.
     """
@@ -73,23 +71,7 @@ class Hidden:
     noise: float
     fit: Fit
     shift: FloatArray
-    adjustment: Adjustment | None = None
     error: FloatArray | None = None
-
-    @property
-    def beta(self) -> FloatArray:
-        """The slopes, adjusted where something was learned from similar columns."""
-        return adjust(self.fit.beta, self.adjustment)
-
-    @property
-    def kappa(self) -> float:
-        """Factor by which intervals are widened."""
-        return 1.0 if self.adjustment is None else self.adjustment.kappa
-
-    @property
-    def df(self) -> float:
-        """Degrees of freedom of intervals."""
-        return np.inf if self.adjustment is None else self.adjustment.df
 
     @property
     def groups(self) -> int:
@@ -217,7 +199,7 @@ def members_of(hidden: Hidden, design: Design, cells: Cells, fitted: Cells | Non
     """
     Z = design.matrix(cells.X)[cells.pair_cell]
     group = cells.pair_group[:, hidden.partition]
-    f = Z @ hidden.beta + hidden.fit.intercept
+    f = Z @ hidden.fit.beta + hidden.fit.intercept
     if fitted is None:
         anchors = None
         value = probabilities(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)[0][0]
@@ -233,21 +215,12 @@ def _inverse_link(f: FloatArray, *, binary: bool) -> FloatArray:
     return np.asarray(special.expit(f)) if binary else f
 
 
-def with_adjustment(hidden: Hidden, adjustment: Adjustment, design: Design, cells: Cells) -> Hidden:
-    """Adjust the slopes of a feature, and find the shifts of the groups again, which belong to the slopes."""
-    new = replace(hidden, adjustment=adjustment)
-    f = (design.matrix(cells.X) @ new.beta + new.fit.intercept)[cells.pair_cell]
-    group = cells.pair_group[:, new.partition]
-    _, shift = probabilities(f[None], group, cells.weight, new.mean, binary=new.binary)
-    return replace(new, shift=np.nan_to_num(_filled(shift[0], new.mean)))
-
-
 def person_values(hidden: Hidden, design: Design, cells: Cells, *, match_means: bool) -> FloatArray:
     """Give the value of each person, (n,): with the mean of these people equal to the published one, or with the fit's own shift."""
     if match_means:
         return members_of(hidden, design, cells).value[cells.pair]
     group = cells.pair_group[:, hidden.partition]
-    f = (design.matrix(cells.X) @ hidden.beta + hidden.fit.intercept)[cells.pair_cell] + hidden.shift[group]
+    f = (design.matrix(cells.X) @ hidden.fit.beta + hidden.fit.intercept)[cells.pair_cell] + hidden.shift[group]
     return _inverse_link(f, binary=hidden.binary)[cells.pair]
 
 
@@ -276,8 +249,8 @@ def _unseen(hidden: Hidden, design: Design, cells: Cells, X: FloatArray) -> Floa
 
     def scores(rows: FloatArray) -> FloatArray:
         A = np.column_stack([np.ones(len(rows)), design.matrix(rows)])
-        spread = hidden.kappa**2 * np.einsum("ij,ij->i", A @ hidden.fit.Sigma, A)
-        return np.asarray(A @ np.append(hidden.fit.intercept, hidden.beta) / np.sqrt(1.0 + np.pi * spread / 8.0))
+        spread = np.einsum("ij,ij->i", A @ hidden.fit.Sigma, A)
+        return np.asarray(A @ np.append(hidden.fit.intercept, hidden.fit.beta) / np.sqrt(1.0 + np.pi * spread / 8.0))
 
     mean = hidden.mean[cells.pair_group[:, hidden.partition]]
     here = ~np.isnan(mean)
@@ -309,16 +282,14 @@ def draw(
         )
     Z = design.matrix(cells.X)
     root = np.linalg.cholesky(hidden.fit.Sigma)
-    stretch = np.sqrt(hidden.df / rng.chisquare(hidden.df, n_draws)) if np.isfinite(hidden.df) else np.ones(n_draws)
-    kappa = hidden.kappa * stretch
-    theta = np.concatenate([[hidden.fit.intercept], hidden.beta])
+    theta = np.concatenate([[hidden.fit.intercept], hidden.fit.beta])
     unknown = np.isnan(hidden.mean)
     pair_group = cells.pair_group[:, hidden.partition]
     home = cells if fitted is None else fitted
     at_home = design.matrix(home.X), home.pair_cell, home.pair_group[:, hidden.partition]
     out = np.empty((n_draws, len(group)))
     for s in range(n_draws):
-        own = theta + kappa[s] * (root @ rng.standard_normal(len(theta)))
+        own = theta + root @ rng.standard_normal(len(theta))
         f = (Z @ own[1:] + own[0])[cells.pair_cell]
         f = f + np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)[pair_group]
         mean = draw_means(hidden.mean, hidden.error, rng, "bernoulli" if hidden.binary else "gaussian")

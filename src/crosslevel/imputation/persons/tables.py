@@ -23,7 +23,7 @@ def mean_columns(
 ) -> dict[str, FloatArray]:
     """Give the columns of a table of means: estimate, error, interval, people, and the naive answer."""
     found = mean_spread(members, cut, n_cuts, hidden.fit)
-    model = hidden.kappa**2 * found.model + found.published
+    model = found.model + found.published
     chance = found.chance if sampling else np.zeros(n_cuts)
     sd = np.sqrt(model + chance)
     std_error = sd
@@ -31,9 +31,9 @@ def mean_columns(
         # the interval's own asymmetry stays in the interval; this is the sd of the delta method
         std_error = sd * found.mean * (1.0 - found.mean)
     if hidden.binary and sampling:
-        low, high = share_interval(found.mean, model, chance, level, hidden.df)
+        low, high = share_interval(found.mean, model, chance, level)
     else:
-        low, high = mean_interval(found.mean, sd, level, hidden.df, binary=hidden.binary)
+        low, high = mean_interval(found.mean, sd, level, binary=hidden.binary)
     return {
         "estimate": found.mean,
         "std_error": std_error,
@@ -51,14 +51,14 @@ def slope_columns(hidden: Hidden, design: Design, cells: Cells, settings: Settin
     between = scores[known].std(axis=0)
     # with d the ridge is on slopes of d z, whose between-group sd is d times as large
     information = (between * design.reach) ** 2
-    sd = hidden.kappa * np.sqrt(np.diag(hidden.fit.Sigma))[1:]
-    low, high = mean_interval(hidden.beta, sd, level, hidden.df, binary=False)
+    sd = np.sqrt(np.diag(hidden.fit.Sigma))[1:]
+    low, high = mean_interval(hidden.fit.beta, sd, level, binary=False)
     unit = 1.0 if hidden.binary else hidden.unit
     return {
         "feature": [hidden.name] * len(design.terms),
         "column": [design.features[j].name for j in design.owner],
         "term": list(design.terms),
-        "estimate": hidden.beta,
+        "estimate": hidden.fit.beta,
         "std_error": sd,
         "conf_low": low,
         "conf_high": high,

@@ -2,7 +2,7 @@
 
 With q = g'(f), zbar_p the q-weighted mean of z in group p, and P_g the estimate for the persons g, of total weight n_g:
 
-    J_g = sum_{p, c in g} N_pc q_pc (z_c - zbar_p) / (n_g D_g),      var(link P_g) = kappa^2 J_g' Sigma J_g + chance
+    J_g = sum_{p, c in g} N_pc q_pc (z_c - zbar_p) / (n_g D_g),      var(link P_g) = J_g' Sigma J_g + chance
     D_g = P_g (1 - P_g), or 1 for a number
 
 The centring by zbar_p is the shift to the published mean. *Chance* is by how much these very persons' mean differs from the mean of
@@ -13,7 +13,7 @@ A published mean with a standard error e_p moves the shift of its group by e_p /
 is what that adds. Other people than those whose means were published have the shifts of those: zbar_p and the mean of q are then of the
 people of the fit, and chance is that of independent people.
 
-In intervals the logit of the probability is normal (or Student). A share of yes among few persons is not: it can be none. Its law is a
+In intervals the logit of the probability is normal. A share of yes among few persons is not: it can be none. Its law is a
 binomial whose logit is normal, and the interval holds the values this mixture does not find too small or too large.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse, special, stats
+from scipy import sparse, special
 
 from crosslevel.imputation.persons.model import Fit
 from crosslevel.results.intervals import critical_value
@@ -100,7 +100,7 @@ class Spread:
     people : (G,)
         Sum of weights.
     model : (G,)
-        J' Sigma J, without kappa, on the scale of the link.
+        J' Sigma J, on the scale of the link.
     published : (G,)
         From the standard errors of the published means, on the scale of the link.
     chance : (G,)
@@ -187,7 +187,7 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
 
 
 def mean_interval(
-    center: FloatArray, sd: FloatArray, level: float, df: float = np.inf, *, binary: bool = True
+    center: FloatArray, sd: FloatArray, level: float, *, binary: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """Give the interval of an expected mean, symmetric on the scale of the link.
 
@@ -196,8 +196,6 @@ def mean_interval(
     center, sd : (G,)
         Mean, and its sd on the scale of the link.
     level : float
-    df : float
-        Degrees of freedom of Student's t.
     binary : bool
 
     Examples
@@ -206,7 +204,7 @@ def mean_interval(
     >>> low.round(3), high.round(3)
     (array([0.123]), array([0.877]))
     """
-    half = critical_value(level, df) * sd
+    half = critical_value(level) * sd
     if not binary:
         return center - half, center + half
     inside = np.clip(center, 1e-300, 1.0 - 1e-16)
@@ -217,7 +215,7 @@ def mean_interval(
 
 
 def share_interval(
-    center: FloatArray, model: FloatArray, chance: FloatArray, level: float, df: float = np.inf
+    center: FloatArray, model: FloatArray, chance: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
     """Give the interval of the share of yes among persons.
 
@@ -238,21 +236,19 @@ def share_interval(
     >>> low.round(3), high.round(3)  # none to five of a hundred
     (array([0.]), array([0.051]))
     """
-    low, high = mean_interval(center, np.sqrt(model + chance), level, df)
+    low, high = mean_interval(center, np.sqrt(model + chance), level)
     D = center * (1.0 - center)
     n = 1.0 / np.maximum(chance * D, 1e-300)
     few = (n * D < FEW) & (D > 0.0) & (chance > 1e-12)
     if few.any():
-        low[few], high[few] = _mixture(center[few], model[few], n[few], level, df)
+        low[few], high[few] = _mixture(center[few], model[few], n[few], level)
     return low, high
 
 
-def _mixture(
-    center: FloatArray, model: FloatArray, n: FloatArray, level: float, df: float
-) -> tuple[FloatArray, FloatArray]:
+def _mixture(center: FloatArray, model: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Find the ends of the interval of a share, of n persons (which need not be whole), by halving."""
     u, weight = np.polynomial.legendre.leggauss(NODES)
-    t = stats.t.ppf(0.5 * (u + 1.0), df) if np.isfinite(df) else special.ndtri(0.5 * (u + 1.0))
+    t = special.ndtri(0.5 * (u + 1.0))
     f = (np.log(center) - np.log1p(-center))[:, None] + np.sqrt(model)[:, None] * t
     p, weight = special.expit(f), 0.5 * weight
 

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyIntArray, FloatArray
 
+BLOCK = 1024
+"""Columns whose frequencies are written out at a time."""
+
 
 def gaussian_kernel(X: npt.ArrayLike, Y: npt.ArrayLike, bandwidth: float) -> FloatArray:
     """Compute ``exp(-|x - y|^2 / (2 b^2))`` for every pair of rows.
@@ -134,7 +137,9 @@ class FourierMap(FeatureMap):
 
     def frequencies(self) -> FloatArray:
         """Write out the matrix W, (m, n_inputs)."""
-        return np.ascontiguousarray(self.project(np.eye(self.n_inputs)).T)
+        d = self.n_inputs
+        units = (np.eye(min(BLOCK, d - first), d, first) for first in range(0, d, BLOCK))
+        return np.concatenate([self.project(some).T for some in units], axis=1)
 
     def _features(self, X: FloatArray) -> FloatArray:
         angles = self.project(X)

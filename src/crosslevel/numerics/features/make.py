@@ -15,9 +15,7 @@ from crosslevel.numerics.features.maps import (
     Nystrom,
     StructuredOrthogonal,
     draw_fastfood,
-    draw_orthogonal,
     draw_rff,
-    draw_sobol,
     draw_sorf,
     whitening,
 )
@@ -27,15 +25,12 @@ MAPS: dict[str, type[FeatureMap]] = {
     "sorf": StructuredOrthogonal,
     "fastfood": FastFood,
     "rff": DenseFourier,
-    "orf": DenseFourier,
-    "sobol": DenseFourier,
     "nystrom": Nystrom,
     "landmarks": Landmarks,
     "linear": Linear,
 }
 """Name of a map -> its class."""
 
-_DENSE = {"rff": draw_rff, "orf": draw_orthogonal, "sobol": draw_sobol}
 _STRUCTURED = {"fastfood": draw_fastfood, "sorf": draw_sorf}
 
 
@@ -52,8 +47,8 @@ def make_map(
     Parameters
     ----------
     name : str
-        ``sorf``, ``fastfood``, ``rff``, ``orf`` or ``sobol`` (Fourier maps of the Gaussian kernel), ``nystrom`` or
-        ``landmarks`` (kernels with given points), ``linear``.
+        ``sorf``, ``fastfood`` or ``rff`` (Fourier maps of the Gaussian kernel), ``nystrom`` or ``landmarks`` (kernels with
+        given points), ``linear``.
     n_inputs : int
         Columns of the rows to be mapped.
     n_features : int, optional
@@ -96,8 +91,8 @@ def make_map(
             f"n_features={total:,} is odd; the {name} map makes a cosine and a sine of every frequency. "
             f"Pass {total + 1:,} (or {total - 1:,})."
         )
-    if name in _DENSE:
-        return DenseFourier(name, d, total, b, W=_DENSE[name](d, total // 2, rng) / b)
+    if name == "rff":
+        return DenseFourier(name, d, total, b, W=draw_rff(d, total // 2, rng) / b)
     return MAPS[name](name, d, total, b, **_STRUCTURED[name](d, total // 2, rng))
 
 

@@ -1,6 +1,6 @@
 """Feature maps: Fourier maps of the Gaussian kernel, kernels with landmarks (whitened or not) and the identity.
 
-Frequencies are written out (independent, orthogonal, quasi-random) or made of Hadamard transforms.
+Frequencies are independent and written out, or made of Hadamard transforms.
 
 Frequencies that are products of Hadamard and diagonal matrices cost O(m log d) a row instead of O(m d). Both such maps work on
 blocks of D = 2^ceil(log2 d) inputs (zero-padded) and D frequencies; blocks repeat until m frequencies are reached, and of the last
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from crosslevel.errors import InputError
 from crosslevel.numerics.features.base import FeatureMap, FourierMap, gaussian_kernel
@@ -72,10 +71,6 @@ def fwht(x: npt.ArrayLike) -> FloatArray:
     return y.reshape(shape)
 
 
-# Sobol points on the edge of the unit cube would be infinite normals.
-_EDGE = 1e-12
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class DenseFourier(FourierMap):
     """A Fourier map that stores its frequencies.
@@ -100,34 +95,6 @@ class DenseFourier(FourierMap):
 def draw_rff(d: int, m: int, rng: np.random.Generator) -> FloatArray:
     """Draw m independent standard normal rows (Rahimi & Recht, 2007)."""
     return rng.standard_normal((m, d))
-
-
-def draw_orthogonal(d: int, m: int, rng: np.random.Generator) -> FloatArray:
-    """Draw blocks of d orthogonal rows with chi_d lengths (Yu et al., 2016): up to its sign each row is standard normal.
-
-    The sign that the factorisation leaves on a row does not matter: it flips a sine in both phi(x) and phi(y).
-    """
-    blocks = []
-    for start in range(0, m, d):
-        rows = min(d, m - start)
-        Q, _ = np.linalg.qr(rng.standard_normal((d, rows)))
-        lengths = np.sqrt(rng.chisquare(d, size=rows))
-        blocks.append((Q * lengths).T)
-    return np.vstack(blocks)
-
-
-def draw_sobol(d: int, m: int, rng: np.random.Generator) -> FloatArray:
-    """Push scrambled Sobol points through the inverse normal distribution function (Avron et al., 2016)."""
-    from scipy.stats import qmc  # half a second to import, for one map
-
-    if d > qmc.Sobol.MAXDIM:
-        raise InputError(
-            f"n_inputs={d:,} is more than the {qmc.Sobol.MAXDIM:,} dimensions of the Sobol sequence; "
-            "use feature_map='sorf' for so many columns."
-        )
-    # The sequence is balanced only in whole powers of two.
-    points = qmc.Sobol(d, scramble=True, seed=rng).random(next_power_of_two(m))[:m]
-    return np.asarray(ndtri(np.clip(points, _EDGE, 1 - _EDGE)), dtype=np.float64)
 
 
 Signs = npt.NDArray[np.int8]

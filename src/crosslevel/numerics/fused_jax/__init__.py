@@ -7,6 +7,6 @@ busy with one piece while the next travels. Importing this package imports jax a
 from __future__ import annotations
 
 from crosslevel.numerics.fused_jax.device import DeviceMap, sum_packs
-from crosslevel.numerics.fused_jax.layout import BagTotals, Packed, Variant, bag_totals, default_variant, pack
+from crosslevel.numerics.fused_jax.layout import BagTotals, Packed, bag_totals, pack
 
-__all__ = ["BagTotals", "DeviceMap", "Packed", "Variant", "bag_totals", "default_variant", "pack", "sum_packs"]
+__all__ = ["BagTotals", "DeviceMap", "Packed", "bag_totals", "pack", "sum_packs"]

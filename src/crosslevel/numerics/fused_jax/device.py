@@ -5,24 +5,24 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.numerics.features import DenseFourier, FeatureMap, FourierMap, HadamardMap, Landmarks, Nystrom
-from crosslevel.numerics.features.maps import fwht
-from crosslevel.numerics.fused_jax.layout import Packed, Variant, default_variant, split_parts
+from crosslevel.numerics.features import FeatureMap, FourierMap, Landmarks, Nystrom
+from crosslevel.numerics.fused_jax.layout import Packed
 from crosslevel.numerics.fused_jax.tiles import Spec, sum_tiles
 from crosslevel.numerics.nuts import double_precision
 from crosslevel.typing import FloatArray
 
 Arrays = dict[str, Any]
 
-EXACT_CODES = 2048
-"""Whole numbers up to this are exact in float16."""
+TILE = {"cpu": 2048}
+"""Rows whose features exist at a time, a power of two, by platform."""
+
+ACCELERATOR_TILE = 16_384
 
 
 class DeviceMap:
@@ -35,13 +35,16 @@ class DeviceMap:
         For each encoded column, the column of codes that may point to it; -1 for none.
     real_columns : (n_reals,) int
         Positions of the reals among the encoded columns.
-    variant : Variant, optional
     device : jax.Device, optional
         Default: the first one of jax.
+    halves : bool, optional
+        Whether Fourier features are made of half-precision parts; by default on everything but a processor.
 
     Attributes
     ----------
     spec : Spec
+    tile : int
+        Rows of a tile for ``pack``.
     arrays : dict of arrays on the device
 
     Examples
@@ -59,13 +62,13 @@ class DeviceMap:
         feature_map: FeatureMap,
         owners: npt.NDArray[np.integer[Any]],
         real_columns: npt.NDArray[np.integer[Any]],
-        variant: Variant | None = None,
         device: Any = None,
+        halves: bool | None = None,
     ) -> None:
         self.device = jax.devices()[0] if device is None else device
-        wanted = default_variant(self.device.platform, feature_map.n_inputs) if variant is None else variant
-        n_codes = int(owners.max(initial=-1)) + 1
-        self.spec, width, arrays = _lay_out(feature_map, real_columns, wanted, n_codes)
+        self.tile = TILE.get(self.device.platform, ACCELERATOR_TILE)
+        halves = self.device.platform != "cpu" if halves is None else halves
+        self.spec, width, arrays = _lay_out(feature_map, real_columns, halves)
         arrays |= _positions(owners, real_columns, width)
         with self._precision():
             self.arrays: Arrays = jax.device_put(arrays, self.device)
@@ -118,70 +121,34 @@ def _positions(owners: npt.NDArray[Any], real_columns: npt.NDArray[Any], width: 
     return {"owner": owner, "target": target, "real": real}
 
 
-def _lay_out(f: FeatureMap, real_columns: npt.NDArray[Any], variant: Variant, n_codes: int) -> tuple[Spec, int, Arrays]:
+def _lay_out(f: FeatureMap, real_columns: npt.NDArray[Any], halves: bool) -> tuple[Spec, int, Arrays]:
     """Choose the program, the number of positions a row is written out to, and the arrays it reads."""
-    if isinstance(f, HadamardMap) and variant.projection == "hadamard":
-        chosen = replace(variant, first=variant.first if n_codes <= EXACT_CODES else "float32")
-        arrays = _structured(f, real_columns, chosen.first == "float16")
-        return Spec("structured", chosen, f.n_frequencies), arrays["signs"].shape[1], arrays
     if isinstance(f, FourierMap):
-        W = f.W if isinstance(f, DenseFourier) else f.frequencies()
-        arrays = _explicit(W, real_columns, variant.product)
-        return Spec("fourier", variant, f.n_frequencies), arrays["parts"][0].shape[1], arrays
+        arrays = explicit(f.frequencies(), real_columns, halves)
+        return Spec("fourier", halves, f.n_frequencies), arrays["parts"][0].shape[1], arrays
     if isinstance(f, Landmarks | Nystrom):
         gamma = np.float64(1.0 / (2.0 * f.bandwidth**2))
         arrays = {"U": f.U, "centers": (f.U**2).sum(axis=1), "gamma": gamma}
-        return Spec("gaussian", variant, f.n_features), f.n_inputs, arrays
-    return Spec("linear", variant, f.n_features), f.n_inputs, {}
+        return Spec("gaussian", halves, f.n_features), f.n_inputs, arrays
+    return Spec("linear", halves, f.n_features), f.n_inputs, {}
 
 
-def _structured(f: HadamardMap, real_columns: npt.NDArray[Any], apart: bool) -> Arrays:
-    """Give the diagonals in the order in which they meet x, and (``apart``) the first transform of the reals' columns."""
-    of = f.diagonals
-    arrays: Arrays = {
-        "signs": of.signs.astype(np.float32),
-        "middle": np.ascontiguousarray(of.middle, dtype=np.float32),
-        "lengths": of.lengths.ravel()[: f.n_frequencies].astype(np.float32),
-    }
-    if of.order is not None:
-        arrays["order"] = of.order.astype(np.int32)
-    if apart:
-        arrays["of_reals"] = _transformed_columns(of.signs, real_columns, of.order)
-    return arrays
+def explicit(W: FloatArray, real_columns: npt.NDArray[Any], halves: bool) -> Arrays:
+    """Lay the frequencies W (m, d) out as W / scale in float32, or as two float16 parts that add up to it (22 bits).
 
-
-def _transformed_columns(
-    signs: npt.NDArray[Any], real_columns: npt.NDArray[Any], order: npt.NDArray[Any] | None
-) -> npt.NDArray[np.float32]:
-    """Columns ``real_columns`` of P H B, (n_blocks, D, n_reals); without reals one column of zeros, as in ``pack``."""
-    n_blocks, width = signs.shape
-    out = np.zeros((n_blocks, width, max(len(real_columns), 1)), dtype=np.float32)
-    for c in range(n_blocks):
-        units = np.zeros((len(real_columns), width))
-        units[np.arange(len(real_columns)), real_columns] = signs[c, real_columns]
-        columns = fwht(units).T
-        out[c, :, : len(real_columns)] = columns if order is None else columns[order[c]]
-    return out
-
-
-def _explicit(W: FloatArray, real_columns: npt.NDArray[Any], product: str) -> Arrays:
-    """Cut the frequencies W (m, d) into parts that add up to W / scale; those of the reals are kept whole.
-
-    In float16 the largest entry is brought near 2^14, so that even the second part (12 bits further down) of an entry
-    2^14 times smaller is a normal number.
+    The largest entry is brought near 2^14, so that even the second part (12 bits further down) of an entry 2^14 times
+    smaller is a normal number. The frequencies of the reals are kept whole.
     """
-    kind, count = split_parts(product)
     m, d = W.shape
     largest = float(np.abs(W).max(initial=0.0))
-    scale = 2.0 ** (np.ceil(np.log2(largest)) - 14) if largest > 0 and kind == "float16" else 1.0
+    scale = 2.0 ** (np.ceil(np.log2(largest)) - 14) if largest > 0 and halves else 1.0
     of_reals = np.zeros((m, max(len(real_columns), 1)), dtype=np.float32)
     of_reals[:, : len(real_columns)] = W[:, real_columns] / scale
-    dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype(jax.numpy.bfloat16)
     rest, parts = np.zeros((m, _aligned(d))), []
     rest[:, :d] = W / scale
-    for _ in range(count):
-        parts.append(rest.astype(dtype))
-        rest = rest - parts[-1].astype(np.float64)
+    for kind in (np.float16, np.float16) if halves else (np.float32,):
+        parts.append(rest.astype(kind))
+        rest = rest - parts[-1]
     return {"parts": tuple(parts), "scale": np.float32(scale), "of_reals": of_reals}
 
 

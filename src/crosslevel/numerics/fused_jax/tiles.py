@@ -1,7 +1,7 @@
 """One tile of rows on the device: from codes to features to sums over bags.
 
-Everything is laid out (columns, rows): a permutation of columns then moves whole runs of rows, both factors of a
-Hadamard transform are plain matrix products without transposition, and so is the sum over rows.
+Everything is laid out (columns, rows): the products with frequencies and the sums over rows are then plain matrix products
+without transposition.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -13,11 +13,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
-from scipy.linalg import hadamard as hadamard_matrix
-
-from crosslevel.numerics.fused_jax.layout import Variant, split_parts
 
 HIGHEST = "highest"
+PARTS = 3
+"""Parts of 8 bits that add up to a float32."""
 
 
 @dataclass(frozen=True)
@@ -26,20 +25,21 @@ class Spec:
 
     Attributes
     ----------
-    kind : {"structured", "fourier", "gaussian", "linear"}
-    variant : Variant
+    kind : {"fourier", "gaussian", "linear"}
+    halves : bool
+        Whether products of Fourier features are made of half-precision parts, as matrix units do them well.
     m : int
         Frequencies, landmarks, or columns.
     """
 
     kind: str
-    variant: Variant
+    halves: bool
     m: int
 
     @property
     def n_features(self) -> int:
         """Length of the raw features."""
-        return 2 * self.m if self.kind in ("structured", "fourier") else self.m
+        return 2 * self.m if self.kind == "fourier" else self.m
 
 
 def encode(arrays, codes, reals=None, dtype=jnp.float32):
@@ -55,10 +55,10 @@ def encode(arrays, codes, reals=None, dtype=jnp.float32):
     return jnp.where((real >= 0)[:, None], reals[jnp.maximum(real, 0)].astype(dtype), hot)
 
 
-def cut(x, count):
-    """Cut float32 into ``count`` bfloat16 parts that add up to it, 8 bits each."""
+def cut(x):
+    """Cut float32 into three bfloat16 parts that add up to it, 8 bits each."""
     parts = []
-    for _ in range(count):
+    for _ in range(PARTS):
         # A plain cast there and back is optimized away; this rounding is not.
         part = lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
         parts.append(part.astype(jnp.bfloat16))
@@ -66,73 +66,17 @@ def cut(x, count):
     return parts
 
 
-def _times_signs(subscripts, H, x, how):
-    """Multiply by a matrix of ±1 in one of the ways of ``Variant.product``, with float32 sums."""
-    if how == "float16":
-        return jnp.einsum(subscripts, H.astype(jnp.float16), x, preferred_element_type=jnp.float32)
-    kind, count = split_parts(how)
-    if kind == "bfloat16":
-        signs = H.astype(jnp.bfloat16)
-        parts = cut(x, count)
-        return sum(jnp.einsum(subscripts, signs, part, preferred_element_type=jnp.float32) for part in parts)
-    return jnp.einsum(subscripts, H, x, precision=how, preferred_element_type=jnp.float32)
-
-
-def hadamard(x, how=HIGHEST, outputs=None):
-    """Multiply axis 1 of x (n_blocks, D, rows) by the ±1 Hadamard matrix: two products with matrices of about sqrt(D).
-
-    H_D = H_a (x) H_b, so entry (i, j) of the result is ``sum_k sum_l H_a[i, k] H_b[j, l] x[k, l]``. With ``outputs``
-    only about that many first entries are computed: as many i as cover them.
-    """
-    n_blocks, width, rows = x.shape
-    bits = width.bit_length() - 1
-    a, b = 1 << (bits // 2), 1 << (bits - bits // 2)
-    wanted = a if outputs is None else -(-outputs // b)
-    outer = jnp.asarray(hadamard_matrix(a)[:wanted], dtype=jnp.float32)
-    inner = jnp.asarray(hadamard_matrix(b), dtype=jnp.float32)
-    y = _times_signs("ik,cklr->cilr", outer, x.reshape(n_blocks, a, b, rows), how)
-    y = _times_signs("jl,cilr->cijr", inner, y.astype(x.dtype), how)
-    return y.reshape(n_blocks, wanted * b, rows)
-
-
 def project(spec, arrays, codes, reals):
     """Products of frequencies (or landmarks) and rows, (m, rows)."""
-    if spec.kind == "structured":
-        return _project_structured(spec, arrays, codes, reals)
-    if spec.kind == "fourier":
-        parts = arrays["parts"]
-        x = encode(arrays, codes, dtype=parts[0].dtype)
-        precision = HIGHEST if x.dtype == jnp.float32 else None
-        z = jnp.matmul(arrays["of_reals"], reals, precision=HIGHEST)
-        for part in parts:
-            z = z + jnp.matmul(part, x, precision=precision, preferred_element_type=jnp.float32)
-        return z * arrays["scale"]
-    return jnp.matmul(arrays["U"], encode(arrays, codes, reals, arrays["U"].dtype), precision=HIGHEST)
-
-
-def _project_structured(spec, arrays, codes, reals):
-    variant = spec.variant
-    signs, middle = arrays["signs"], arrays["middle"]
-    n_blocks = len(signs)
-    order = arrays.get("order")
-    if variant.first == "float16":
-        x = encode(arrays, codes, dtype=jnp.float16)[None] * signs.astype(jnp.float16)[:, :, None]
-        # Whole numbers up to the number of codes, exact in float16 up to 2,048.
-        y = permute(hadamard(x, "float16").astype(jnp.float16), order).astype(jnp.float32)
-        y = y + jnp.einsum("cdk,kr->cdr", arrays["of_reals"], reals, precision=HIGHEST)
-    else:
-        x = encode(arrays, codes, reals)[None] * signs[:, :, None]
-        y = permute(hadamard(x, variant.product), order)
-    for s in range(middle.shape[1]):
-        last = s == middle.shape[1] - 1
-        outputs = spec.m if last and n_blocks == 1 else None
-        y = hadamard(y * middle[:, s, :, None], variant.product, outputs)
-    return y.reshape(-1, y.shape[-1])[: spec.m] * arrays["lengths"][:, None]
-
-
-def permute(x, order):
-    """Reorder axis 1 of x (n_blocks, D, rows) by ``order`` (n_blocks, D), where there is one."""
-    return x if order is None else jax.vmap(lambda v, p: v[p])(x, order)
+    if spec.kind == "gaussian":
+        return jnp.matmul(arrays["U"], encode(arrays, codes, reals, arrays["U"].dtype), precision=HIGHEST)
+    # the ones of categories are exact in any precision
+    x = encode(arrays, codes, dtype=arrays["parts"][0].dtype)
+    z = jnp.matmul(arrays["of_reals"], reals, precision=HIGHEST)
+    for part in arrays["parts"]:
+        precision = None if spec.halves else HIGHEST
+        z = z + jnp.matmul(part, x, precision=precision, preferred_element_type=jnp.float32)
+    return z * arrays["scale"]
 
 
 def features(spec, arrays, codes, reals):
@@ -148,14 +92,13 @@ def features(spec, arrays, codes, reals):
     return jnp.concatenate([jnp.cos(z), jnp.sin(z)])
 
 
-def sum_features(values, weights, members, n_slots, how):
+def sum_features(spec, values, weights, members, n_slots):
     """Sum features (n_features, rows) over the slots their rows are members of, (n_slots, n_features)."""
     slots = jnp.arange(n_slots, dtype=members.dtype)
     belongs = (members.T[:, None, :] == slots[:, None]).sum(axis=0, dtype=jnp.int32)
-    kind, count = split_parts(how)
-    if kind == "bfloat16" and values.dtype == jnp.float32:
+    if spec.kind == "fourier" and spec.halves:
         ones = belongs.astype(jnp.bfloat16)
-        parts = cut(values * weights, count)
+        parts = cut(values * weights)
         return sum(jnp.einsum("sr,fr->sf", ones, p, preferred_element_type=jnp.float32) for p in parts)
     return jnp.einsum("sr,fr->sf", belongs.astype(values.dtype) * weights, values, precision=HIGHEST)
 
@@ -163,12 +106,10 @@ def sum_features(values, weights, members, n_slots, how):
 @partial(jax.jit, static_argnames=("spec", "n_bags"))
 def sum_tiles(spec, n_bags, arrays, codes, reals, weights, members, slots, used):
     """Sum the features of a packed piece over its bags, (n_bags, n_features), tile after tile; see ``layout.Packed``."""
-    # The features of linear maps are unbounded reals: they take the plain product.
-    how = spec.variant.sums if spec.kind in ("structured", "fourier") else "float32"
 
     def add_tile(t, sums):
         values = features(spec, arrays, codes[t].T, reals[t].T)
-        part = sum_features(values, weights[t], members[t], slots.shape[1], how)
+        part = sum_features(spec, values, weights[t], members[t], slots.shape[1])
         return sums.at[slots[t]].add(part, mode="drop")
 
     return lax.fori_loop(0, used, add_tile, jnp.zeros((n_bags, spec.n_features), weights.dtype))

@@ -1,8 +1,7 @@
-"""The hierarchical Multinomial-Dirichlet model for R x C tables, by chains that must converge or by an approximation."""
+"""The hierarchical Multinomial-Dirichlet model for R x C tables, by chains that must converge."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -13,7 +12,6 @@ import numpy as np
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
-from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.contextual_effect import (
     SLOPE,
     SLOPE_SD,
@@ -23,8 +21,7 @@ from crosslevel.ecological.tables.contextual_effect import (
     moved_along,
     predicted_by_composition,
 )
-from crosslevel.ecological.tables.dirichlet.approximation import approximate_posterior
-from crosslevel.ecological.tables.dirichlet.sampler import Hyperprior, Plan, sample_posterior
+from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError
@@ -33,7 +30,6 @@ from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState
 
 EXTENSION = 8  # the chains may grow to this many times the draws asked for
-APPROXIMATE_DRAWS = 400
 NAME = "Multinomial-Dirichlet (Rosen, Jiang, King and Tanner)"
 
 
@@ -48,14 +44,11 @@ class _Answer:
     method, interval : str
     diagnostics : dict
     warnings : tuple of str
-    sd : (n_units, R, C) or None
-        Of the units, where they have an interval.
-    units : (n_kept, n_units, R, C) or None
-        Draws of the units behind that interval.
+    sd : (n_units, R, C)
+    units : (n_kept, n_units, R, C)
+        Draws of the units.
     slope : (R, C) or None
-        How fast the mean table moves with the contextual slope.
-    drawn : bool
-        Whether the draws are posterior draws, and kept.
+        How fast the mean table moves with the contextual slope; None where the table is certain, and nothing was drawn.
     """
 
     mean: FloatArray
@@ -63,11 +56,10 @@ class _Answer:
     method: str
     interval: str
     diagnostics: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-    sd: FloatArray | None = None
-    units: FloatArray | None = None
+    sd: FloatArray
+    units: FloatArray
     slope: FloatArray | None = None
-    drawn: bool = True
+    warnings: tuple[str, ...] = ()
 
 
 @checked
@@ -76,12 +68,10 @@ def multinomial_dirichlet(
     outcomes: object = None,
     *,
     units: Sequence[object] | None = None,
-    method: str = "sample",
     contextual_slope: float = SLOPE,
     contextual_slope_sd: float = SLOPE_SD,
     lambda1: float = 4.0,
     lambda2: float = 2.0,
-    prior: str = "fixed",
     chains: int = 4,
     n_draws: int = 1000,
     warmup: int = 200,
@@ -105,8 +95,6 @@ def multinomial_dirichlet(
         Counts, units x groups and units x outcomes; or ``groups`` checked tables of :func:`unit_tables` alone.
     units : sequence, optional
         Names of the units.
-    method : {"sample", "approximate"}, default "sample"
-        Chains that are run until they have converged, or 400 draws from a normal approximation around the mode, in about a second.
     contextual_slope : float, default 0.35
         How strongly the rates of every group follow what its unit's composition predicts. An assumption, not an estimate: H is made
         of the outcomes, so the likelihood must not choose it. The default is that of :func:`rxc`, learned on tables with counted cells.
@@ -116,11 +104,8 @@ def multinomial_dirichlet(
         Shape and rate of the gamma prior of every alpha_rc. The answer can depend on them: groups that never have an
         outcome draw alpha toward 0, and the prior holds against it. 4 and 2 are the prior of the R package
         eiPack; the notes compare others.
-    prior : {"fixed", "learned"}, default "fixed"
-        Whether the prior of alpha is Gamma(lambda1, rate lambda2), or a gamma distribution whose shape and mean are learned from
-        the table: log-normal around lambda1 and lambda1 / lambda2, each within a factor of e two times in three. Only with chains.
     chains : int, default 4
-        Independent chains, run on the cores there are. This and the next two only with ``method="sample"``.
+        Independent chains, run on the cores there are.
     n_draws, warmup : int, default 1000 and 200
         Draws kept of each chain, and discarded before. A draw is five sweeps over all units. ``n_draws`` is doubled, up to
         eight times as many, until the chains have converged.
@@ -138,8 +123,8 @@ def multinomial_dirichlet(
     Estimates
         Keys ``group``, ``outcome``; ``estimate`` is the posterior mean of the share of the people counted, and
         ``.draws`` are all draws of it. ``.units`` the same per unit, some of the draws being kept. Every draw, of the district and
-        of every unit, adds up to both margins and lies inside the deterministic bounds. ``diagnostics["slope_sensitivity"]`` (of
-        chains) says by how much each share would move were ``contextual_slope`` 0.1 larger, to first order.
+        of every unit, adds up to both margins and lies inside the deterministic bounds. ``diagnostics["slope_sensitivity"]``
+        says by how much each share would move were ``contextual_slope`` 0.1 larger, to first order.
 
     Raises
     ------
@@ -162,7 +147,7 @@ def multinomial_dirichlet(
     on average over four sources whose inner cells are known (North Carolina's counties in 2025, registration in Southern
     counties, nativity by illiteracy, 13 New Zealand districts); Gamma(4, 0.5) has the lowest mean, 3.9 %, but loses on the 2 x 2
     tables, and its chains are refused on North Carolina's 5 x 3 table. A learned prior puts 5.7 %: its shape goes to about 0.4,
-    which lets alphas go to 0. That comparison, ``experiments/dirichlet_prior.py``, is of ``contextual_slope=0``.
+    which lets alphas go to 0. That comparison, ``studies/king_ei``, is of ``contextual_slope=0``.
 
     The published model allows for a covariate of the unit in the same place as H; here it is what composition predicts, and its
     coefficient is stated. Whether to assume it by default was judged on the same four sources by a criterion fixed beforehand: with 0.35
@@ -190,12 +175,6 @@ def multinomial_dirichlet(
     given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
-    check_choice("method", method, ("sample", "approximate"))
-    check_choice("prior", prior, ("fixed", "learned"))
-    if method == "approximate":
-        idle = {"prior": prior, "chains": chains, "n_draws": n_draws, "warmup": warmup}
-        idle |= {"allow_unconverged": allow_unconverged}
-        checks.refuse_idle_arguments(multinomial_dirichlet, idle, "with method='approximate'; pass method='sample'")
     slope, slope_sd = check_slope(contextual_slope, contextual_slope_sd)
     gamma = (_check_positive(lambda1, "lambda1"), _check_positive(lambda2, "lambda2"))
     plan = Plan(
@@ -212,12 +191,8 @@ def multinomial_dirichlet(
     if min(len(R), len(C)) == 1:
         return _laid_out(tables, _exact(X, T), place, level, call, seed)
     effect = ContextualEffect(predicted_by_composition(X, T), slope, slope_sd)
-    if method == "approximate":
-        found = _approximate(X, T, gamma, effect, seed, progress)
-    else:
-        of_alpha = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learned" else gamma
-        bounds = (tables.bounds.low.sum(axis=0)[place], tables.bounds.high.sum(axis=0)[place])
-        found = _sampled(X, T, of_alpha, plan, progress, effect, bounds, allow_unconverged)
+    bounds = (tables.bounds.low.sum(axis=0)[place], tables.bounds.high.sum(axis=0)[place])
+    found = _sampled(X, T, gamma, plan, progress, effect, bounds, allow_unconverged)
     common = {"contextual_slope": slope, "contextual_slope_sd": slope_sd, "lambda1": gamma[0], "lambda2": gamma[1]}
     found.diagnostics.update(common)
     said = (*_warnings(effect, len(X), len(R)), *(describe_curvature(tables) if effect.absent else ()))
@@ -227,7 +202,7 @@ def multinomial_dirichlet(
 def _sampled(
     X: FloatArray,
     T: FloatArray,
-    prior: tuple[float, float] | Hyperprior,
+    prior: tuple[float, float],
     plan: Plan,
     progress: Progress | None,
     effect: ContextualEffect,
@@ -267,43 +242,12 @@ def _sampled(
             "chains": chains.chains,
             "n_draws": chains.draws,
             "seconds": round(found.seconds, 3),
-            "prior_shape_rate": np.exp(np.log(found.prior).mean(axis=(0, 1))).tolist(),
             "alpha": found.alpha.mean(axis=(0, 1)).tolist(),
         },
         warnings=warnings,
         sd=found.sd,
         units=found.units,
         slope=found.slope,
-    )
-
-
-def _approximate(
-    X: FloatArray,
-    T: FloatArray,
-    prior: tuple[float, float],
-    effect: ContextualEffect,
-    seed: int,
-    progress: Progress | None,
-) -> _Answer:
-    begun = time.perf_counter()
-    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, np.random.default_rng(seed), effect, progress)
-    return _Answer(
-        mean=found.mean,
-        district=found.cells,
-        method=f"{NAME}, {_describe_effect(effect)}, approximate: normal around the mode",
-        interval="approximate posterior quantile",
-        diagnostics={
-            "converged": True,
-            "approximate": True,
-            "gradient_norm": found.gradient,
-            "iterations": found.iterations,
-            "seconds": round(time.perf_counter() - begun, 3),
-            "alpha": found.alpha.tolist(),
-        },
-        warnings=(
-            "the interval is a normal approximation and not checked against the posterior: it can be off where a group hardly "
-            "ever has an outcome. Pass method='sample' before reporting it.",
-        ),
     )
 
 
@@ -318,7 +262,6 @@ def _exact(X: FloatArray, T: FloatArray) -> _Answer:
         diagnostics={"converged": True, "exact": True},
         sd=np.zeros_like(cells),
         units=cells[None],
-        drawn=False,
     )
 
 
@@ -340,12 +283,7 @@ def _laid_out(
 
     cells, district, limits = whole(found.mean), whole(found.district), tables.bounds
     people, everybody = tables.X[:, :, None], tables.X.sum(axis=0)[:, None]
-    unit_columns, unit_draws = {}, None
-    if found.units is not None and found.sd is not None:
-        kept = whole(found.units)
-        unit_columns = _interval_columns(kept, cells, whole(found.sd), limits.low, limits.high, people, level)
-        unit_draws = _shares(kept, people) if found.drawn else None
-    moves = {}
+    kept, drawn, moves = whole(found.units), found.slope is not None, {}
     if found.slope is not None:
         moves = {"slope_sensitivity": _shares(whole(0.1 * found.slope), everybody).ravel().tolist()}
     low, high = limits.low.sum(axis=0), limits.high.sum(axis=0)
@@ -357,9 +295,9 @@ def _laid_out(
         level=level,
         interval=found.interval,
         columns=_interval_columns(district, cells.sum(axis=0), None, low, high, everybody, level),
-        unit_columns=unit_columns,
-        draws=_shares(district, everybody) if found.drawn else None,
-        unit_draws=unit_draws,
+        unit_columns=_interval_columns(kept, cells, whole(found.sd), limits.low, limits.high, people, level),
+        draws=_shares(district, everybody) if drawn else None,
+        unit_draws=_shares(kept, people) if drawn else None,
         diagnostics={**found.diagnostics, **moves},
         warnings=(*found.warnings, *warnings),
         seed=seed,

@@ -3,21 +3,13 @@
 beta_ir ~ Dirichlet(alpha_ir), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_irc = alpha_rc exp(b H_ic), alpha_rc ~ Gamma(shape, rate):
 Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica
 Neerlandica 55, whose covariate H_ic is here what composition predicts for the unit's outcomes (see ``contextual_effect.py``) and whose
-coefficient b is stated, since H is made of the outcomes. Shape and rate are given, or learned under a hyperprior.
-
-A gamma prior of alpha whose shape and mean are themselves unknown, and learned with the rest.
-
-alpha_rc ~ Gamma(shape, rate shape / mean), with log shape and log mean normal around stated values. Given alpha the two depend on
-the units only through n = R C, the sum of log alpha and the sum of alpha, so that renewing them costs nothing beside a sweep.
+coefficient b is stated, since H is made of the outcomes.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
-import warnings
-from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -29,85 +21,14 @@ from crosslevel.data.checks import count_jobs
 from crosslevel.data.progress import follow
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.moves import advance, draw_tables
-from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
 from crosslevel.typing import FloatArray, Progress
-
-SPREAD = 1.0
-"""Standard deviation of the logarithms: one of them is off by a factor of e or more in a third of all problems."""
-WIDTH = 1.0  # of the first interval of a slice: about the spread
-TURNS = 3  # renewals of both to one of the units, which cost far more
-
-
-@dataclass(frozen=True)
-class Hyperprior:
-    """Where shape and mean of the gamma prior are expected, and how certainly.
-
-    Attributes
-    ----------
-    shape, mean : float
-        Medians.
-    spread : float
-        Standard deviation of both logarithms.
-    """
-
-    shape: float
-    mean: float
-    spread: float = SPREAD
-
-    def draw(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Draw shape and rate."""
-        shape = self.shape * math.exp(self.spread * rng.standard_normal())
-        return shape, shape / (self.mean * math.exp(self.spread * rng.standard_normal()))
-
-    def log_density(self, u: float, v: float, n: int, logs: float, total: float) -> float:
-        """Give the log posterior of u = log shape and v = log mean, up to a constant.
-
-        ``n`` alphas have ``total`` as their sum and ``logs`` as that of their logarithms.
-        """
-        shape = math.exp(u)
-        likelihood = n * (shape * (u - v) - math.lgamma(shape)) + shape * logs - shape * math.exp(-v) * total
-        distance = (u - math.log(self.shape)) ** 2 + (v - math.log(self.mean)) ** 2
-        return likelihood - distance / (2 * self.spread**2)
-
-
-def renew(
-    alpha: npt.NDArray[np.float64], prior: tuple[float, float], hyper: Hyperprior, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Draw shape and rate anew given alpha (R, C), by slice sampling of their logarithms in turn."""
-    n, logs, total = alpha.size, float(np.log(alpha).sum()), float(alpha.sum())
-    u, v = math.log(prior[0]), math.log(prior[0] / prior[1])
-    for _ in range(TURNS):
-        u = _slice(lambda z, v=v: hyper.log_density(z, v, n, logs, total), u, rng)  # type: ignore[misc]
-        v = _slice(lambda z, u=u: hyper.log_density(u, z, n, logs, total), v, rng)  # type: ignore[misc]
-    return math.exp(u), math.exp(u - v)
-
-
-def _slice(density: Callable[[float], float], here: float, rng: np.random.Generator) -> float:
-    """Draw from a log density on the line, stepping out from where the chain stands (Neal, 2003)."""
-    level = density(here) + math.log(rng.random())
-    low = here - WIDTH * rng.random()
-    high = low + WIDTH
-    while density(low) > level:
-        low -= WIDTH
-    while density(high) > level:
-        high += WIDTH
-    while True:
-        z = low + (high - low) * rng.random()
-        if density(z) >= level:
-            return z
-        low, high = (z, high) if z < here else (low, z)
-
 
 SWEEPS = 5
 """Sweeps to a draw: on precincts of thousands of people the slowest quantity needs about 25 for an independent one."""
 
-LONG, MEASURE = 600.0, (5.0, 60.0)
-"""Seconds from which the user is told beforehand; those after which the pace is known from a hundredth of the draws, or from fewer."""
-UNIT_BYTES, UNIT_DRAWS = (
-    128e6,
-    (100, 400),
-)  # what the tables of all units may take, and how many are kept at least and at most
+UNIT_BYTES, UNIT_DRAWS = 128e6, (100, 400)
+"""What the tables of all units may take, and how many are kept at least and at most."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +60,6 @@ class Posterior:
     ----------
     alpha, cells : (n_chains, n_draws, R, C)
         Draws of alpha, and of the district's inner table in counts.
-    prior : (n_chains, n_draws, 2)
-        Shape and rate of the prior of alpha at each draw; constant where they were given.
     mean, sd : (n_units, R, C)
         Of the units' inner tables over all draws, in counts.
     units : (n_kept, n_units, R, C)
@@ -148,13 +67,12 @@ class Posterior:
     slope : (R, C)
         How fast the district's mean table moves with b, in counts; 0 without a contextual effect.
     diagnostics : ChainDiagnostics
-        Of log alpha, the district's cells and, where it is learned, the log prior together.
+        Of log alpha and the district's cells together.
     acceptance, seconds : float
     """
 
     alpha: FloatArray
     cells: FloatArray
-    prior: FloatArray
     mean: FloatArray
     sd: FloatArray
     units: FloatArray
@@ -167,7 +85,7 @@ class Posterior:
 def sample_posterior(
     X: FloatArray,
     T: FloatArray,
-    prior: tuple[float, float] | Hyperprior,
+    prior: tuple[float, float],
     plan: Plan,
     effect: ContextualEffect,
     progress: Progress | None = None,
@@ -178,8 +96,8 @@ def sample_posterior(
     ----------
     X : (n_units, R), T : (n_units, C)
         Counts; every group and every outcome has people somewhere, and R and C are at least 2.
-    prior : (shape, rate) or Hyperprior
-        Of every alpha_rc; a hyperprior is what shape and mean are drawn from, which are then learned.
+    prior : (shape, rate)
+        Of every alpha_rc.
     plan : Plan
     effect : ContextualEffect
     progress : bool or callable, optional
@@ -194,9 +112,7 @@ def sample_posterior(
     while True:
         cells = np.stack([np.array(chain.cells) for chain in chains])
         alpha = np.stack([np.array(chain.alphas) for chain in chains])
-        priors = np.stack([np.array(chain.priors) for chain in chains])
-        # a prior that is given is one number in all chains, which the diagnosis leaves out
-        followed = [v.reshape(*v.shape[:2], -1) for v in (np.log(alpha), cells, np.log(priors))]
+        followed = [v.reshape(*v.shape[:2], -1) for v in (np.log(alpha), cells)]
         found = diagnose(np.concatenate(followed, axis=2), sum(chain.lost for chain in chains))
         if found.converged or 2 * draws > plan.max_draws:
             break
@@ -208,7 +124,6 @@ def sample_posterior(
     return Posterior(
         alpha=alpha,
         cells=cells,
-        prior=priors,
         mean=mean,
         sd=np.sqrt(np.maximum(square - mean**2, 0.0)),
         units=np.stack([table for chain in chains for table in chain.units]),
@@ -234,7 +149,6 @@ class _Chain:
     X: FloatArray
     y: FloatArray
     prior: tuple[float, float]
-    hyper: Hyperprior | None
     rng: np.random.Generator
     m: FloatArray
     alpha: FloatArray
@@ -248,7 +162,6 @@ class _Chain:
     total: FloatArray
     square: FloatArray
     alphas: list[FloatArray] = field(default_factory=list)
-    priors: list[tuple[float, float]] = field(default_factory=list)
     cells: list[FloatArray] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     units: list[FloatArray] = field(default_factory=list)
@@ -262,14 +175,12 @@ class _Chain:
         cls,
         X: FloatArray,
         T: FloatArray,
-        given: tuple[float, float] | Hyperprior,
+        prior: tuple[float, float],
         effect: ContextualEffect,
         rng: np.random.Generator,
         slots: int,
     ) -> _Chain:
         """Begin at alphas from the prior and groups that all behave like their unit."""
-        hyper = given if isinstance(given, Hyperprior) else None
-        prior = given.draw(rng) if isinstance(given, Hyperprior) else given
         N, C = X.sum(axis=1, keepdims=True), T.shape[1]
         x, t = X / N, T / T.sum(axis=1, keepdims=True)
         start = 0.98 * t + 0.02 / C
@@ -287,7 +198,6 @@ class _Chain:
             X=X,
             y=t * N,
             prior=prior,
-            hyper=hyper,
             rng=rng,
             m=x[:, :, None] * start[:, None, :],
             alpha=np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0),
@@ -306,8 +216,6 @@ class _Chain:
         """Make one draw's worth of sweeps."""
         units, kinds = (self.m, self.x, self.T), (self.factor, self.of, self.people)
         accepted, lost = advance(units, self.alpha, kinds, self.edge, self.step, self.prior, SWEEPS, adapt, self.rng)
-        if self.hyper is not None:
-            self.prior = renew(self.alpha, self.prior, self.hyper, self.rng)
         if not adapt:
             self.acceptance += (accepted - self.acceptance) / (len(self.alphas) + 1)
             self.lost += lost
@@ -321,7 +229,6 @@ class _Chain:
         self.cells.append(tables.sum(axis=0))
         self.scores.append(_score(self.m, self.x, self.alpha * self.factor[self.of][:, None, :], self.H))
         self.alphas.append(self.alpha.copy())
-        self.priors.append(self.prior)
         if len(self.alphas) % self.stride == 0:
             self.units.append(tables)
         if len(self.units) >= 2 * self.slots:
@@ -349,7 +256,6 @@ def _score(m: FloatArray, x: FloatArray, alpha: FloatArray, H: FloatArray) -> fl
 def _run(chains: list[_Chain], warmup: int, draws: int, progress: Progress | None) -> None:
     """Run all chains on the cores there are; whatever stops the caller (Ctrl-C too) stops them within one draw."""
     planned, stop = (warmup + draws) * len(chains), threading.Event()
-    pace = _Pace(planned, _done(chains))
     with ThreadPoolExecutor(min(len(chains), count_jobs(-1))) as pool, follow(progress, "Sampling", "draws") as tell:
         try:
             running = [pool.submit(chain.run, warmup, draws, stop) for chain in chains]
@@ -358,43 +264,7 @@ def _run(chains: list[_Chain], warmup: int, draws: int, progress: Progress | Non
                 for future in ended:
                     future.result()
                 running = list(left)
-                done, now = _done(chains), time.perf_counter()
                 if tell is not None:
-                    tell(done, planned)
-                if (left_over := pace.left(done, now)) >= LONG:
-                    _tell(left_over, chains[0].m.shape)
+                    tell(sum(chain.warmed + len(chain.alphas) for chain in chains), planned)
         finally:
             stop.set()
-
-
-def _done(chains: list[_Chain]) -> int:
-    return sum(chain.warmed + len(chain.alphas) for chain in chains)
-
-
-class _Pace:
-    """How long a run takes at the pace seen, told once: after its first draws, which include compilation, and a while of others."""
-
-    def __init__(self, planned: int, done: int) -> None:
-        self.planned, self.first, self.since, self.told = planned, done, 0.0, False
-
-    def left(self, done: int, now: float) -> float:
-        """Give the seconds left where they are known and were not told before, else zero."""
-        if not self.since:
-            if done > self.first:
-                self.first, self.since = done, now
-            return 0.0
-        new, spent = done - self.first, now - self.since
-        if self.told or not new or spent <= MEASURE[0 if 100 * new >= self.planned else 1]:
-            return 0.0
-        self.told = True
-        return spent * (self.planned - done) / new
-
-
-def _tell(left: float, shape: tuple[int, ...]) -> None:
-    units, R, C = shape
-    warnings.warn(
-        f"sampling {units:,} units of {R} x {C} tables takes about {left / 60:.0f} more minutes at this pace; Ctrl-C stops it, and "
-        "method='approximate' answers in seconds.",
-        CrosslevelWarning,
-        stacklevel=5,
-    )

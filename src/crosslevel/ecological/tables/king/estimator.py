@@ -17,13 +17,7 @@ from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import unit_rows
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
 from crosslevel.ecological.tables.king.mode import SMALLEST_SPREAD, Mode, find_mode
-from crosslevel.ecological.tables.king.simulation import (
-    ParameterDraws,
-    draw_parameters,
-    draw_parameters_as_ei,
-    draw_units,
-    expected_units,
-)
+from crosslevel.ecological.tables.king.simulation import ParameterDraws, draw_parameters, draw_units, expected_units
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError
@@ -32,7 +26,6 @@ from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, RandomState
 
 POINTS = ("mode", "mean")
-SAMPLERS = {"posterior": draw_parameters, "ei": draw_parameters_as_ei}
 FAR_FROM_MODE = 0.01  # posterior standard deviations
 FEWEST_EFFECTIVE = 100
 MOST_KEPT = 40_000_000
@@ -55,7 +48,6 @@ def king(
     esigma: float = 0.5,
     ebeta: float = 0.5,
     point: str = "mode",
-    sampler: str = "posterior",
     allow_unconverged: bool = False,
     random_state: RandomState = 0,
 ) -> Estimates:
@@ -93,8 +85,6 @@ def king(
         Standard deviation of the prior of both means, flat inside [0, 1] and falling off outside; 0 for none.
     point : {"mode", "mean"}, default "mode"
         The estimate: the expectation at the most probable parameters, as in King (1997), or the mean of the posterior.
-    sampler : {"posterior", "ei"}, default "posterior"
-        ``"ei"`` draws the parameters as the R package does, to reproduce its answers: too close to the mode.
     allow_unconverged : bool, default False
         Answer, with a warning, even where the mode or the sampling failed.
     random_state : int, None, Generator or RandomState, default 0
@@ -126,10 +116,10 @@ def king(
     Where this differs from R: the probability of the square and all gradients are exact; parameters are sampled from the
     posterior by importance, in a mixture of Student t's that adapts until half the draws are effective. R proposes from a
     quarter of the covariance and accepts by one random number per batch, so its draws lie too close to the mode. On
-    Matsusaka's registration data (268 counties; truth 0.550) R says 0.568 with standard error 0.024, and so does
-    ``sampler="ei"``; at the most probable parameters 0.566 is expected, while the posterior, by importance as by Metropolis, has mean
-    0.600 and standard deviation 0.043. In 100 simulated worlds of
-    60 units the 95 % intervals of R's sampler covered 83, those of the posterior 94. R also takes ``ebeta`` for a variance.
+    Matsusaka's registration data (268 counties; truth 0.550) R says 0.568 with standard error 0.024; at the most probable parameters
+    0.566 is expected, while the posterior, by importance as by Metropolis, has mean 0.600 and standard deviation 0.043. In 100
+    simulated worlds of 60 units the 95 % intervals of R's sampler covered 83, those of the posterior 94 (``studies/king_ei``). R
+    also takes ``ebeta`` for a variance.
 
     References
     ----------
@@ -151,7 +141,6 @@ def king(
     n_draws = checks.check_whole(n_draws, "n_draws", 50, 1_000_000)
     prior = Prior(_check_sd(erho, "erho"), _check_sd(esigma, "esigma"), _check_sd(ebeta, "ebeta"))
     check_choice("point", point, POINTS)
-    check_choice("sampler", sampler, tuple(SAMPLERS))
     X, T = _shares(tables)
     names_b, Zb, scale_b = _covariates(zb, "zb", tables, groups)
     names_w, Zw, scale_w = _covariates(zw, "zw", tables, groups)
@@ -167,8 +156,8 @@ def king(
     # factorizing 5 x 5 matrices by a pool of threads costs more than the work
     with threadpool_limits(limits=1, user_api="blas"):
         mode = find_mode(ordered)
-        found = SAMPLERS[sampler](ordered, mode, n_draws, rng)
-    failure = _failure(mode, found, n_draws, sampler)
+        found = draw_parameters(ordered, mode, n_draws, rng)
+    failure = _failure(mode, found, n_draws)
     if failure and not allow_unconverged:
         raise ConvergenceError(f"{failure} Pass allow_unconverged=True to see the numbers all the same.")
     pair = draw_units(problem, found.phi, rng)
@@ -196,7 +185,7 @@ def king(
             },
         },
         warnings=(
-            *_warnings(tables, mode, X, sampler, kept),
+            *_warnings(tables, mode, X, kept),
             *((failure,) if failure else ()),
             *(() if names_b or names_w else describe_curvature(tables)),
         ),
@@ -274,7 +263,7 @@ def _covariates(
     return list(names), centered / scale, scale
 
 
-def _failure(mode: Mode, found: ParameterDraws, n_draws: int, sampler: str) -> str | None:
+def _failure(mode: Mode, found: ParameterDraws, n_draws: int) -> str | None:
     """Say why the numbers should not be used, or nothing."""
     if not mode.distance < FAR_FROM_MODE:
         return (
@@ -283,7 +272,7 @@ def _failure(mode: Mode, found: ParameterDraws, n_draws: int, sampler: str) -> s
             "which they are not in units of few people; rxc counts people."
         )
     fewest = min(FEWEST_EFFECTIVE, n_draws / 4)
-    if sampler == "posterior" and found.effective < fewest:
+    if found.effective < fewest:
         return (
             f"Importance sampling of king's parameters rests on {found.effective:.0f} effective draws of {found.proposals:,} "
             f"({fewest:.0f} are needed): the posterior is far from normal. Fewer covariates or a narrower prior may "
@@ -292,7 +281,7 @@ def _failure(mode: Mode, found: ParameterDraws, n_draws: int, sampler: str) -> s
     return None
 
 
-def _warnings(tables: UnitTables, mode: Mode, X: FloatArray, sampler: str, kept: bool) -> list[str]:
+def _warnings(tables: UnitTables, mode: Mode, X: FloatArray, kept: bool) -> list[str]:
     said = []
     for name, held in zip(tables.groups, mode.at_limit[2:4], strict=True):
         if held and mode.phi[2 + tables.groups.index(name)] < 0:
@@ -316,8 +305,6 @@ def _warnings(tables: UnitTables, mode: Mode, X: FloatArray, sampler: str, kept:
             f"All units have nearly the same composition (the share of {tables.groups[0]!r} has standard deviation {X.std():.2g}): "
             "which group has which share is told by the priors and the bounds, hardly by the totals."
         )
-    if sampler == "ei":
-        said.append("Parameters were drawn as R's ei does, too close to the mode: the standard errors are too small.")
     if not kept:
         said.append("The draws by unit were not kept, being too many; pass a smaller n_draws to have them.")
     return said

@@ -23,7 +23,6 @@ from crosslevel.typing import FloatArray
 DEGREES = 6.0
 """Of freedom of the proposal: tails heavier than the posterior's keep the weights bounded."""
 ROUNDS = 5
-EI_BATCH = 100
 SMALLEST_ROOT = 1e-20  # of a covariance
 AT_ONCE = 1 << 18
 NODES = 128
@@ -93,43 +92,6 @@ def draw_parameters(problem: Problem, mode: Mode, n_draws: int, rng: np.random.G
         effective=effective,
         proposals=len(phi),
         rounds=rounds,
-        largest=float(weight.max()),
-    )
-
-
-def draw_parameters_as_ei(problem: Problem, mode: Mode, n_draws: int, rng: np.random.Generator) -> ParameterDraws:
-    """Sample the parameters as the R package ei 1.3-3 does, to reproduce its answers.
-
-    It proposes from a normal with a quarter of the covariance, in batches of 100, and keeps those of a batch whose
-    importance ratio, over the largest in it, exceeds one uniform number. What is kept lies closer to the mode than the
-    posterior does.
-
-    Parameters
-    ----------
-    problem, mode, n_draws, rng
-        As in :func:`draw_parameters`.
-    """
-    box = limits(problem.n_parameters)
-    root = _root(mode.covariance / 4.0)
-    kept: list[FloatArray] = []
-    ratios: list[FloatArray] = []
-    for _ in range(n_draws):  # a batch keeps one at least
-        z = rng.standard_normal((EI_BATCH, problem.n_parameters))
-        phi = mode.phi + z @ root.T
-        inside = ((phi >= box[:, 0]) & (phi <= box[:, 1])).all(axis=1)
-        ratio = np.where(inside, log_posterior(phi, problem) + 0.5 * (z**2).sum(axis=1), -np.inf)
-        ratio[0] = max(ratio[0], -1e300)  # a batch wholly outside the limits keeps its first
-        kept.append(phi[np.exp(ratio - ratio.max()) > rng.random()])
-        ratios.append(ratio)
-        if sum(map(len, kept)) >= n_draws:
-            break
-    weight = np.exp(np.concatenate(ratios) - np.max(ratios))
-    weight /= weight.sum()
-    return ParameterDraws(
-        phi=np.concatenate(kept)[:n_draws],
-        effective=1.0 / float(weight @ weight),
-        proposals=len(weight),
-        rounds=len(kept),
         largest=float(weight.max()),
     )
 

@@ -1,1 +1,0 @@
-"""Learn to classify persons from the proportions of labels in bags."""
