@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 
 from crosslevel.charts.maps import by_names_of, choropleth, estimate_map
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
 
@@ -24,12 +21,6 @@ MAP = {
         feature("c", [square(6)]),
     ]
 }
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def test_each_place_has_its_own_color_and_the_unknown_is_gray():
@@ -61,15 +52,6 @@ def test_a_hole_is_cut_out():
     assert len(path.to_polygons()) == 2
 
 
-@pytest.mark.parametrize(
-    ("polygons", "values", "key"),
-    [({"features": []}, {}, "region"), (MAP, {"z": 1.0}, "region"), (MAP, {"a": 1.0}, "county")],
-)
-def test_bad_maps_get_a_sentence(polygons, values, key):
-    with pytest.raises(InputError):
-        choropleth(polygons, values, key=key)
-
-
 def estimates(places=("a", "a", "b", "b"), **columns):
     made = {
         "region": list(places),
@@ -97,13 +79,6 @@ def test_one_subgroup_is_mapped_and_places_without_it_stay_gray():
     np.testing.assert_array_equal(shown(estimate_map(chosen, MAP)).filled(-1), [0.1, 0.3, -1])
 
 
-def test_any_column_of_numbers_can_be_mapped_and_named():
-    est = estimates(truth=[1.0, 2.0, np.nan, 4.0])
-    ax = estimate_map(est, MAP, column="truth", select={"sex": 1}, label="what is true")
-    np.testing.assert_array_equal(shown(ax).filled(-1), [1.0, -1, -1])
-    assert ax.collections[0].colorbar.ax.get_ylabel() == "what is true"
-
-
 def test_values_of_larger_places_color_all_their_parts():
     parts = {
         "features": [
@@ -125,12 +100,3 @@ def test_numbers_here_and_text_there_are_the_same_place():
     assert by_names_of(named, {"07": 1.0}, "region") == {"07": 1.0}
     both = {"features": [feature("7", [square(0)]), feature(7, [square(2)])]}
     assert by_names_of(both, {"8": 1.0}, "region") == {"8": 1.0}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"select": {"sx": 1}}, {"select": {"sex": 3}}, {"by": "county"}, {"column": "estimat"}, {"column": "word"}],
-)
-def test_what_cannot_be_mapped_gets_a_sentence(options):
-    with pytest.raises(InputError):
-        estimate_map(estimates(), MAP, **options)

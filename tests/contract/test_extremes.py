@@ -76,7 +76,7 @@ def krls_answers(model: Any, X: np.ndarray, y: np.ndarray, w: np.ndarray | None,
         KRLS(),
         KRLS(inference="hc3"),
         KRLS(rule="krls", inference="bigkrls"),
-        KRLS(bandwidth="maxvar", inference="classical"),
+        KRLS(bandwidth="maxvar"),
     ],
     ids=["debiased", "plug-in", "R", "maxvar"],
 )

@@ -138,21 +138,6 @@ def test_missing_rows_keep_their_place(people):
     assert mean.shape == error.shape == (90,)
 
 
-def test_effects_at_new_rows(people):
-    frame, y = people
-    model = KRLS(penalty=0.5).fit(frame, y)
-    np.testing.assert_allclose(model.effects_at(frame.iloc[5:9]), model.pointwise_effects_[5:9], rtol=1e-8)
-
-
-def test_population_adds_the_spread_of_effects(smooth):
-    X, y = smooth(60)
-    model = KRLS().fit(X, y)
-    sample, population = model.effects(), model.effects(target="population")
-    extra = population["std_error"] ** 2 - sample["std_error"] ** 2
-    np.testing.assert_allclose(extra, model.pointwise_effects_.var(axis=0, ddof=1) / 60, rtol=1e-8)
-    np.testing.assert_allclose(np.diag(model.effects_covariance("population")), population["std_error"] ** 2)
-
-
 def test_table_is_consistent(smooth):
     X, y = smooth(60)
     model = KRLS().fit(X, y, cluster=np.arange(60) % 20)
@@ -169,12 +154,6 @@ def test_table_is_consistent(smooth):
     assert "penalty" in model.summary()
 
 
-def test_path_is_told(mixed):
-    X, y = mixed(60)
-    model = KRLS().fit(X, y)
-    assert "60 rows collapsed to" in model.path_
-
-
 def test_notes_for_the_reader(rng):
     X = {"income": np.exp(1.5 * rng.normal(size=80)), "age": rng.normal(size=80)}
     X["years"] = 2 * X["age"] + 1
@@ -189,11 +168,3 @@ def test_a_penalty_at_its_limit_is_told(rng):
     with pytest.warns(CrosslevelWarning):
         model = KRLS().fit(X, np.sin(X[:, 0]))
     assert "lower limit" in model.effects().warnings[0]
-
-
-def test_r2_of_average_effects(smooth):
-    X, y = smooth(60)
-    model = KRLS(first_differences=False).fit(X, y)
-    index = X @ model.average_effects_
-    assert model.r2_ame_ == pytest.approx(np.corrcoef(index, y)[0, 1] ** 2, rel=1e-9)
-    assert model.r2_ == pytest.approx(1 - np.var(y - model.fitted_) / np.var(y), rel=1e-9)

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from crosslevel.data.columns import Number
-from crosslevel.errors import InputError
 from crosslevel.krls.covariance import _cluster_scores, effect_weights, residuals, robust
-from crosslevel.krls.effects import average_functionals, build_effects, pointwise_effects
-from crosslevel.krls.inference import infer
-from crosslevel.krls.model import collapse, fit
+from crosslevel.krls.effects import average_functionals, build_effects
+from crosslevel.krls.model import collapse
 from crosslevel.krls.reading import Encoding
 from crosslevel.krls.spectrum import GaussianKernel, Spectrum, decompose, standardize
 from crosslevel.krls.subgroups import everybody, spread
@@ -70,15 +68,6 @@ def test_debiased_weights_equal_dense_evaluation(mixed, rng, weighted):
     total = found.W[cells.row] * dense.w[:, None]
     np.testing.assert_allclose(total, dense.weights(MU), atol=1e-10)
     np.testing.assert_allclose(dense.H.T @ total, functionals.ell, atol=1e-10)  # exact on linear functions
-
-
-def test_plug_in_weights_are_the_effects_of_the_fit(mixed):
-    X, y = mixed(50)
-    cells, kernel, functionals, spectrum, dense, effects = prepare(X, y)
-    found = effect_weights(spectrum, cells, functionals, PENALTY)
-    coef = np.bincount(cells.row, dense.inverse(PENALTY) @ y)
-    average = cells.m / cells.N @ pointwise_effects(kernel, effects, coef)
-    np.testing.assert_allclose(found.estimate, average, rtol=1e-10)
 
 
 @pytest.mark.parametrize("linear", [True, False])
@@ -146,16 +135,6 @@ def test_the_whole_inverse_and_its_blocks_give_the_same(mixed, rng, monkeypatch)
     np.testing.assert_allclose(_cluster_scores(spectrum, cells, found, weights)[0], whole, rtol=1e-9)
 
 
-def test_the_kernel_of_the_debiased_weights_has_a_tenth_of_the_penalty(smooth):
-    X, y = smooth(40)
-    model = fit(X, y, penalty=PENALTY, bandwidth=S)
-    effects = build_effects(Encoding((Number("a"), Number("b"), Number("c"))), model.cells.X, model.scaling)
-    found = infer(model, effects, "debiased")
-    dense = prepare(X, (y - y.mean()) / y.std(ddof=1))[4]
-    scale = y.std(ddof=1) / np.array([*X[:, :2].std(axis=0, ddof=1), 1.0])
-    np.testing.assert_allclose(found.estimate, scale * dense.debiased(PENALTY / 10), rtol=1e-9)
-
-
 def test_clusters_of_one_are_hc3_but_for_the_factor(smooth):
     X, y = smooth(30)
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, np.arange(30))
@@ -179,17 +158,6 @@ def test_an_incomplete_spectrum_that_lost_nothing_changes_nothing(rng):
         answers.append((weights.estimate, *covariances))
     for a, b in zip(*answers, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8)
-
-
-def test_one_error_variance(smooth):
-    X, y = smooth(30)
-    model = fit(X, y, penalty=PENALTY, bandwidth=S)
-    effects = build_effects(Encoding((Number("a"), Number("b"), Number("c"))), model.cells.X, model.scaling)
-    found = infer(model, effects, "classical")
-    dense = prepare(X, (y - y.mean()) / y.std(ddof=1))[4]
-    W = dense.inverse(PENALTY) @ dense.V * y.std(ddof=1) / np.array([*X[:, :2].std(axis=0, ddof=1), 1.0])
-    sigma2 = model.solution.rss / (30 - model.solution.edf)
-    np.testing.assert_allclose(found.covariance, sigma2 * W.T @ W, rtol=1e-9)
 
 
 def test_spread_of_effects(mixed, rng):
@@ -224,11 +192,3 @@ def test_a_cluster_that_alone_determines_a_coefficient(smooth):
     covariance = robust(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)
     assert covariance.warnings[0].startswith("1 cluster(s)")
     assert np.sqrt(np.diag(covariance.matrix)).max() < 10  # dividing by nothing would give 1e8 and more
-
-
-def test_too_many_columns_for_debiased_intervals(rng):
-    X, y = rng.normal(size=(8, 12)), rng.normal(size=8)
-    cells, kernel, functionals, spectrum, _, _ = prepare(X, y)
-    weights = effect_weights(spectrum, cells, functionals, PENALTY)
-    with pytest.raises(InputError):
-        robust(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)

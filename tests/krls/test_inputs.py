@@ -124,12 +124,6 @@ def test_more_columns_than_rows(rng):
     assert np.isfinite(KRLS(penalty=0.5, inference="hc3").fit(X, y).effects()["std_error"]).all()
 
 
-def test_clusters_as_a_frame_of_one_column(frame, y):
-    labels = ROWS % 7
-    one, other = (KRLS(penalty=1.0).fit(frame, y, cluster=c) for c in (labels, pd.DataFrame({"household": labels})))
-    np.testing.assert_array_equal(one.effects()["std_error"], other.effects()["std_error"])
-
-
 def shuffled(values):
     return values.sample(frac=1.0, random_state=0)
 

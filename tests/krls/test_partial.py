@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -69,9 +67,3 @@ def test_auto_goes_down_the_ways(curve, rng, monkeypatch):
     assert KRLS().fit(rough, outcome).path_ == "exact, 200 rows"
     monkeypatch.setattr(paths, "MOST_EXACT", 50)
     assert KRLS().fit(rough, outcome).path_.startswith("Nystrom approximation")
-
-
-def test_exact_ways_do_not_warn(curve):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        KRLS(method="partial").fit(*curve)

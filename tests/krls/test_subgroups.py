@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import crosslevel as cl
 from crosslevel.errors import InputError
 from crosslevel.krls import KRLS
 
@@ -135,12 +134,6 @@ def test_population_of_overlapping_groups_is_joint(smooth):
     assert more[2, 3] == pytest.approx(expected * np.sqrt(50 / 49 * n / (n - 1)))
 
 
-def test_weighted_rows_are_rows(people):
-    X, y = people
-    found = KRLS(penalty=1.0).fit(X, y, sample_weight=np.linspace(0.5, 2, 120)).effects(by="owner")
-    assert found["rows"][:2].tolist() == X["owner"].value_counts().sort_index().tolist()
-
-
 def test_differences_come_from_the_joint_covariance(people):
     X, y = people
     model = KRLS().fit(X, y)
@@ -190,17 +183,6 @@ def test_missing_rows_keep_labels_in_place(people):
     np.testing.assert_allclose(one["estimate"], two["estimate"], rtol=1e-8)
 
 
-def test_after_loading(people, rng, tmp_path):
-    X, y = people
-    model = KRLS().fit(X, y, sample_weight=rng.uniform(1, 2, 120), cluster=rng.integers(0, 15, 120))
-    cl.save(model, tmp_path / "m.crosslevel", allow_rows=True)
-    again = cl.load(tmp_path / "m.crosslevel")
-    labels = rng.choice(["a", "b"], 120)
-    left, right = (m.effects(by=labels, target="population") for m in (model, again))
-    np.testing.assert_allclose(left["estimate"], right["estimate"], rtol=1e-5)
-    np.testing.assert_allclose(left["std_error"], right["std_error"], rtol=1e-5)
-
-
 def test_slices_of_the_covariate_are_noted(people):
     X, y = people
     model = KRLS().fit(X, y)
@@ -209,14 +191,6 @@ def test_slices_of_the_covariate_are_noted(people):
         assert any("slices of 'age'" in w for w in model.effects(by=by).warnings)
     for by in ("arm", "owner", None):
         assert not any("slices" in w for w in model.effects(by=by).warnings)
-
-
-@pytest.mark.parametrize("inference", ["hc3", "krls"])
-def test_other_inference(smooth, inference):
-    X, y = smooth(40)
-    found = KRLS(inference=inference).fit(X, y).effects(by={"all": "x0 > -99"})
-    whole = KRLS(inference=inference).fit(X, y).effects()
-    np.testing.assert_allclose(found["std_error"], whole["std_error"], rtol=1e-9)
 
 
 def test_bad_groups_are_refused(people, rng):

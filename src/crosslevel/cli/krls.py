@@ -11,7 +11,6 @@ from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.data import frames
 from crosslevel.errors import InputError
 from crosslevel.krls import KRLS
-from crosslevel.krls.table import effects_summary
 
 EXAMPLES = (
     "crosslevel krls data.csv --y voted --x treatment --x age --cluster household --out answer/",
@@ -61,7 +60,7 @@ def run(given: Given, job: Job) -> None:
     name = f"Effects on {y}"
     answers = {"effects": found}
     job.write_answers(answers, model=model, pages={found.title: found, name: model}, title=name)
-    job.print(answers, text=effects_summary(found))
+    job.print(answers, max_rows=None)
 
 
 def _typed(references: dict[str, Any], table: pa.Table) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class KRLS(RegressorMixin, EffectReports):
     rule : {"loo", "krls"}, default "loo"
         How the penalty is chosen: exact leave-one-out, to convergence on the log scale, or the looser search of the R packages,
         step for step. Of several minima of leave-one-out within one standard error, the largest penalty is taken.
-    inference : {"debiased", "hc3", "classical", "krls", "bigkrls"}, default "debiased"
+    inference : {"debiased", "hc3", "krls", "bigkrls"}, default "debiased"
         How standard errors are made. Only "debiased" intervals cover; the others are there to compare with.
     method : {"auto", "exact", "partial", "nystrom"}, default "auto"
         The way to the numbers, once equal rows are gathered. "exact" finds all eigenvectors, "partial" leaves out those that are

@@ -15,7 +15,7 @@ from crosslevel.krls.spectrum import Spectrum
 from crosslevel.typing import FloatArray
 
 AS_R = {"krls": "KRLS", "bigkrls": "bigKRLS"}
-INFERENCE = ("debiased", "hc3", "classical", *AS_R)
+INFERENCE = ("debiased", "hc3", *AS_R)
 R_WARNING = (
     "R's standard errors treat the shrunken fit as unbiased and under-cover: where 95 % is meant, .81 on average over 21 "
     "simulated designs, .75 for derivatives. inference='debiased' covers."
@@ -58,10 +58,9 @@ def spectrum_of(fit: Fit) -> Spectrum:
     return fit.spectrum
 
 
-def sigma_squared(fit: Fit, inference: str) -> float:
-    """Estimate the error variance: RSS / N as R does, RSS / (N - edf) otherwise."""
-    N, solution = fit.cells.N, fit.solution
-    return solution.rss / (N if inference in AS_R else max(N - solution.edf, 1e-8))
+def sigma_squared(fit: Fit) -> float:
+    """Estimate the error variance as R does."""
+    return fit.solution.rss / fit.cells.N
 
 
 def infer(fit: Fit, effects: Sequence[Effect], inference: str, rho: FloatArray | None = None) -> Inference:
@@ -71,7 +70,7 @@ def infer(fit: Fit, effects: Sequence[Effect], inference: str, rho: FloatArray |
     ----------
     fit : Fit
     effects : sequence of Effect
-    inference : {"debiased", "hc3", "classical", "krls", "bigkrls"}
+    inference : {"debiased", "hc3", "krls", "bigkrls"}
     rho : (U, G), optional
         Weights of the distinct rows in G averages (adding up to one) or slopes (adding up to zero); the average over all
         rows when not given. The answer then has E G entries, the G of the first effect first.
@@ -93,7 +92,7 @@ def infer(fit: Fit, effects: Sequence[Effect], inference: str, rho: FloatArray |
         kind, said = ("plug-in", (PLUG_IN_WARNING,)) if Z is None else ("debiased", ())
         found = replace(found, kind=f"{kind}, {found.kind}", warnings=(*said, *found.warnings))
     else:
-        found = _homoskedastic(fit, weights, inference)
+        found = _as_r(fit, weights, inference)
     scale = scales(fit, effects)
     # R counts the data twice in first differences and doubles their variance for it
     twice = np.sqrt([2.0 if inference in AS_R and e.switch is not None else 1.0 for e in effects])
@@ -107,15 +106,12 @@ def infer(fit: Fit, effects: Sequence[Effect], inference: str, rho: FloatArray |
     )
 
 
-def _homoskedastic(fit: Fit, weights: Weights, inference: str) -> Covariance:
-    """Give the covariance of plug-in effects under one error variance, as textbooks or R's packages make it."""
+def _as_r(fit: Fit, weights: Weights, inference: str) -> Covariance:
+    """Give the covariance of plug-in effects under one error variance, as R's packages make it."""
     cells, N = fit.cells, fit.cells.N
     if cells.clusters is not None:
         raise InputError(f"inference={inference!r} knows no clusters; use inference='debiased' or fit without cluster.")
-    matrix = sigma_squared(fit, inference) * (weights.W.T @ (cells.m[:, None] * weights.W))
-    dof = N if inference == "krls" else N - fit.solution.edf
-    if inference == "classical":
-        dof = max(dof, 1.0)
-        return Covariance(matrix, dof, f"plug-in, one error variance, t({dof:,.1f})", (PLUG_IN_WARNING,))
-    dof = max(dof - fit.kernel.Z.shape[1], 1.0)
+    matrix = sigma_squared(fit) * (weights.W.T @ (cells.m[:, None] * weights.W))
+    left = N if inference == "krls" else N - fit.solution.edf
+    dof = max(left - fit.kernel.Z.shape[1], 1.0)
     return Covariance(matrix, dof, f"as R's {AS_R[inference]}, t({dof:,.1f})", (R_WARNING,))

@@ -35,7 +35,7 @@ def predict_std(fit: Fit, X: FloatArray, inference: str) -> FloatArray:
     """Give the standard error of the predicted mean at rows in the units of the data, (n,).
 
     "debiased" gives the posterior standard deviation of the Gaussian process whose posterior mean the fit is; "krls" and
-    "bigkrls" what the packages print; "classical" and "hc3" the error of the plug-in fit around its own mean.
+    "bigkrls" what the packages print; "hc3" the error of the plug-in fit around its own mean.
     """
     spectrum_of(fit)
     Z = fit.scaling.apply(X)
@@ -61,7 +61,7 @@ def _variance(fit: Fit, V: FloatArray, inference: str) -> FloatArray:
     if inference == "hc3":
         weights = effect_weights(spectrum, cells, Functionals(V, np.empty((0, 0))), penalty)
         return np.diag(robust(spectrum, cells, residuals(spectrum, cells, penalty), weights).matrix)
-    variance = sigma_squared(fit, inference) * spectrum.inverse_norms(root * V, penalty, power=2)
+    variance = sigma_squared(fit) * spectrum.inverse_norms(root * V, penalty, power=2)
     if inference == "bigkrls":  # it corrects the variance by the factor meant for the standard error
         variance = variance * np.sqrt(cells.N / (cells.N - fit.solution.edf))
     return variance

@@ -22,7 +22,7 @@ from crosslevel.data.cells import learn_table, read_codes, warn_outside
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.errors import InputError, listed, nearest, unknown_name
+from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 FEWEST_ROWS = 3
@@ -238,16 +238,13 @@ def read_predict(estimator: Any, X: Any, encoding: Encoding, missing: str) -> tu
 
     The columns of a table are found by name, in any order; those that fit was not given are left alone.
     """
-    table, names = _as_table(estimator, X, reset=False), [c.name for c in encoding.columns]
-    if frames.is_frame(X):
-        _check_columns(estimator, table, names)
-        table = table.select(names)
-    else:
-        table = table.rename_columns(names)
+    table = _as_table(estimator, X, reset=False)
+    if not frames.is_frame(X):
+        table = table.rename_columns([c.name for c in encoding.columns])
     matrix = encoding.encode(table)
     whole: BoolArray = ~np.asarray(np.isnan(matrix).any(axis=1))
     if missing == "error" and not whole.all():
-        raise _missing_error(table, np.zeros(len(matrix)), ~whole)
+        raise _missing_error(table.select([c.name for c in encoding.columns]), np.zeros(len(matrix)), ~whole)
     _check_finite(matrix[whole], encoding, np.flatnonzero(whole))
     warn_outside(matrix, estimator._model.cells.X, encoding.names)
     return matrix[whole], whole
@@ -287,22 +284,6 @@ def _as_table(estimator: Any, X: Any, *, reset: bool) -> pa.Table:
     checks.as_numbers(X, "X")  # refuses dates
     names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(array.shape[1])])
     return pa.table({str(n): array[:, j] for j, n in enumerate(names)})
-
-
-def _check_columns(estimator: Any, table: pa.Table, names: Sequence[str]) -> None:
-    """Refuse new rows that lack columns of fit, by their names."""
-    there = table.column_names
-    lacking = [n for n in names if n not in there]
-    if len(lacking) == len(names) and not hasattr(estimator, "feature_names_in_"):
-        raise InputError(
-            f"X has the columns {listed(there)}, and those of fit had no names, so they cannot be matched; pass an array with the "
-            "columns in the order of fit."
-        )
-    if lacking:
-        raise InputError(
-            f"X lacks {len(lacking):,} column(s) that fit was given, {listed(lacking)}; its columns are {listed(there, 12)}. Add or "
-            f"rename them.{nearest(lacking[0], there)}"
-        )
 
 
 def read_outcome(y: Any, n: int) -> FloatArray:

@@ -24,7 +24,6 @@ from crosslevel.krls.inference import Inference, infer
 from crosslevel.krls.model import Fit, cluster_pairs
 from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.reading import Encoding, read_clusters, read_predict, spread_rows
-from crosslevel.krls.table import RESERVED, effects_summary
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray, IntArray
@@ -38,6 +37,11 @@ REPORT_ROWS = 1500
 """Rows whose covariates and effects a report holds."""
 REPORT_BANDS = 300
 """Rows at which a report has bands."""
+RESERVED = (
+    *("term", "estimate", "std_error", "conf_low", "conf_high", "plug_in", "correction", "flagged", "statistic"),
+    *("p_value", "kind", "contrast", "rows", "p_equal", "versus"),
+)
+"""Columns of the table of effects, which no subgroup may be called."""
 RESERVED_ROWS = (*RESERVED, "row", "value", "fitted", "weight")
 
 
@@ -210,7 +214,13 @@ class EffectReports(BaseEstimator):
 
     def summary(self, level: float = 0.95, by: Any = None) -> str:
         """Write the fit and its average effects as text: plug-in and debiased side by side."""
-        return effects_summary(self.effects(level, by=by))
+        found = self.effects(level, by=by)
+        d = found.diagnostics
+        fit = (
+            f"R² {d['r2']:.3f}, {d['r2_ame']:.3f} by average effects alone; penalty {d['penalty']:.4g} ({d['rule']}), "
+            f"effective degrees of freedom {d['edf']:.1f}"
+        )
+        return f"{found.summary(max_rows=None)}\n\n{fit}"
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
         """Give the tables of a report: average effects, effects at some rows with their covariates, and bands of effects."""
