@@ -57,7 +57,7 @@ class Cells:
         places = pa.table({place: both[place], "yes": both["hidden"].to_numpy() * n, "n": n})
         self.columns, self.place, self.people = list(X.column_names), place, people.drop_columns(["one"])
         self.model = EcologicalInference(
-            categorical=self.columns if self.categorical else None, spatial=None, sampling_error=False, random_state=0
+            categorical=self.columns if self.categorical else None, spatial=None, random_state=0
         )
         self.model.fit(self.people, places, by=place, successes="yes", trials="n", columns=self.columns)
         return self

@@ -341,24 +341,13 @@ def parts_of(text: str) -> list[str]:
     return [f"## {part}".strip() for part in text.split("\n## ")[1:]]
 
 
-NOTES = """## Learned landmarks and a deep kernel
+NOTES = """## Weights, penalties and landmarks by gradient
 
 A first trial of mean shrinkage, on seed 23 and with k-means of a subsample, had .412 / .698 with 25 % and .664 / 1.120 with 50 % of
 bags of five. On these bags `MeanShrinkage` has .422 / .696 and .685 / 1.130, with k-means landmarks .414 / .692 and .692 / 1.134,
-with 1,500 bags .424 / .689 and .676 / 1.124: the first NLL is reached, the other three numbers are not. Two models with more
-freedom were trained on the same 1,000 bags, and stopped by the 500 early bags, as the published networks were:
-
-| seed | 25 %: learned landmarks | deep kernel | 50 %: learned landmarks | deep kernel |
-| --- | ---: | ---: | ---: | ---: |
-| 23 | .426 / .845 | .543 / .712 | .696 / 1.186 | .690 / 1.133 |
-| 24 | .427 / .841 | .608 / .680 | .679 / 1.180 | .687 / 1.129 |
-| 25 | .408 / .819 | .540 / .640 | .681 / 1.174 | .697 / 1.137 |
-| 26 | .416 / .825 | .571 / .646 | .706 / 1.183 | .707 / 1.150 |
-
-*Learned landmarks* are mean shrinkage whose 60 landmarks, bandwidths, variances and weights move together: the error is about the
-same, and the likelihood worse, since weights at one best value know nothing of their own uncertainty. *Deep kernel* is the mean and
-variance of five networks (two layers of 64 before the mean over the bag, one after it). Neither comes nearer to the three numbers,
-and neither became part of the library. Made by `python experiments/gamma_deep.py` on a GPU, 20 s a draw; settings were not tuned.
+with 1,500 bags .424 / .689 and .676 / 1.124: the first NLL is reached, the other three numbers are not. Landmarks learned by gradient
+and a deep kernel do not come nearer; networks stopped early and the published penalty lose to closed forms on the same features. None
+became part of the library: `studies/distribution_gradient/` has the figures.
 
 ## How the models differ
 

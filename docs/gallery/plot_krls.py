@@ -41,4 +41,4 @@ model.plot_effect("letter", along="age")
 # %%
 # How each effect is distributed over the people, and how it varies with covariates.
 model.plot_effects()
-print(model.interactions("letter").summary())
+print(model.effects(along=["age", "past_votes"]).select(term="letter").summary())

@@ -19,7 +19,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     >>> import crosslevel.krls
     >>> load, names, public = attach("crosslevel.krls", crosslevel.krls.__file__)
     >>> names(), load("KRLS").__name__
-    (['Cost', 'KRLS', 'KernelLogistic', 'cost'], 'KRLS')
+    (['Cost', 'KRLS'], 'KRLS')
     """
     module: Any = sys.modules[package]
     stub = module.__spec__.loader.get_data(file + "i").decode()

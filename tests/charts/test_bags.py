@@ -1,19 +1,10 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 
 from crosslevel.charts import bag_calibration, predicted_bags
 from crosslevel.diagnostics import calibration_table
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(n=30, **more):
@@ -51,27 +42,6 @@ def test_bags_lie_at_their_numbers():
     assert [t.get_text() for t in ax.texts] == ["larger marks are larger bags, 5 to 1,000"]
 
 
-def test_one_size_at_a_time_with_shared_colors():
-    est = make()
-    ax = predicted_bags(est, sizes=(20, 1000), limits=(0.0, 2.0), intervals=False, colorbar=False)
-    assert len(ax.collections) == 1
-    dots = ax.collections[0]
-    keep = est["size"] >= 20
-    np.testing.assert_allclose(dots.get_offsets()[:, 1], est["estimate"][keep])
-    assert dots.get_clim() == (0.0, 2.0)
-    assert ax.get_title(loc="left").startswith("20 bags of 20 to 1000, ")
-    assert predicted_bags(est, sizes=(5, 5)).get_title(loc="left").startswith("10 bags of 5, ")
-    given = plt.subplots()[1]
-    assert est.plot("bags", ax=given) is given
-
-
-def test_many_bags_have_no_intervals_and_unknown_labels_are_left_out():
-    assert len(predicted_bags(make(401)).collections[0].get_offsets()) == 401
-    truth = make(10)["truth"].copy()
-    truth[3] = np.nan
-    assert len(predicted_bags(make(10, truth=truth)).collections[1].get_offsets()) == 9
-
-
 def test_calibration_is_drawn_beside_the_level():
     rng = np.random.default_rng(0)
     scores = calibration_table(rng.normal(size=90), np.zeros(90), np.ones(90), np.repeat(["5", "20"], 45), level=0.8)
@@ -87,24 +57,3 @@ def test_calibration_is_drawn_beside_the_level():
     assert scores.plot("bag_calibration").get_title(loc="left") == "Coverage by size of bag"
     more = bag_calibration(scores.with_columns(baseline_coverage=[0.5, 0.4, 0.6]))
     np.testing.assert_array_equal(more.lines[2].get_xdata(), [0.5, 0.4, 0.6])
-
-
-def test_bad_input_gets_a_sentence():
-    with pytest.raises(InputError):
-        predicted_bags(make(), sizes=(2000, 3000))
-    est = make()
-    with pytest.raises(InputError):
-        predicted_bags(
-            Estimates.build(
-                {n: est[n] for n in ("bag", "estimate", "size")},
-                keys=["bag"],
-                method="m",
-                level=None,
-                interval="none",
-                provenance=Provenance.of(call="c"),
-            )
-        )
-    with pytest.raises(InputError):
-        predicted_bags(make(30, std_error=np.full(30, np.nan)))
-    with pytest.raises(InputError):
-        bag_calibration(make())

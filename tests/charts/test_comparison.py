@@ -1,20 +1,11 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from crosslevel import ecological
 from crosslevel.charts import methods
 from crosslevel.charts.style import CYCLE
-from crosslevel.errors import InputError
-from crosslevel.results import Estimates, Provenance
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -56,32 +47,6 @@ def test_truth_is_a_line_through_the_methods(both):
     assert [s[0][0] for s in drawn.get_segments()] == [0.6, 0.4, 0.2, 0.8]
 
 
-def test_more_methods_than_colors_have_other_marks():
-    names = [f"m{i}" for i in range(8)]
-    est = Estimates.build(
-        {"group": ["x"] * 8, "method": names, "estimate": np.arange(8) / 10},
-        keys=["group", "method"], method="m", level=None, interval="none", provenance=Provenance.of(call="c"),
-    )  # fmt: skip
-    looks = {(line.get_color(), line.get_marker()) for line in methods(est).lines}
-    assert len(looks) == 8
-    assert methods(est).get_xlabel() == "estimate (no interval)"
-
-
-def test_long_comparisons_are_cut_and_said(both):
-    ax = methods(both, max_cells=2, legend=False)
-    assert len(ax.patches) == 2
-    assert "the first 2 of 4 cells" in [t.get_text() for t in ax.texts]
-    assert ax.get_legend() is None
-    with pytest.raises(InputError, match="max_cells="):
-        methods(both, max_cells=0)
-
-
-def test_what_is_no_comparison_gets_a_sentence(both):
-    alone = ecological.bounds({"x": [1, 2], "y": [3, 4]}, {"a": [2, 3], "b": [2, 3]})
-    with pytest.raises(InputError):
-        methods(alone)
-
-
 def test_a_regression_outside_zero_to_one_gets_arrows_at_the_ends_of_the_axis():
     people = {"x": [95, 80, 60, 30, 10, 50], "y": [5, 20, 40, 70, 90, 50]}
     votes = {"a": [92, 83, 52, 22, 1, 40], "b": [8, 17, 48, 78, 99, 60]}
@@ -103,11 +68,3 @@ def test_a_regression_outside_zero_to_one_gets_arrows_at_the_ends_of_the_axis():
         ends = np.concatenate([np.asarray(s)[:, 0] for c in ax.collections for s in c.get_segments()])
         assert ends.min() >= 0
         assert ends.max() <= 1
-
-
-def test_bounds_alone_have_no_dots():
-    found = ecological.bounds({"x": [10, 90], "y": [90, 10]}, {"a": [30, 60], "b": [70, 40]})
-    ax = found.plot()
-    assert not ax.lines
-    assert len(ax.patches) == 4
-    assert "estimate" not in ax.get_xlabel()

@@ -1,21 +1,11 @@
 from __future__ import annotations
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 
 from crosslevel.charts import contextual_variance
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
 RHO = (0.0, 0.03, 0.1, 0.3)
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(
@@ -87,14 +77,6 @@ def test_bars_are_the_intervals_and_do_not_hide_one_another():
     assert places.max() < ax.get_xlim()[1]
 
 
-def test_neighborhoods_are_dashed_in_the_color_of_their_subgroup():
-    ax = contextual_variance(women_and_men())
-    dashed = [x for x in ax.lines if len(x.get_xdata()) and x.get_linestyle() == "--"]
-    assert [x.get_color() for x in dashed] == [x.get_color() for x in lines(ax)]
-    assert [x.get_ydata().tolist() for x in dashed] == [[0.52] * 4, [0.45] * 4]
-    assert "neighborhood" in {t.get_text() for t in ax.get_legend().get_texts()}
-
-
 def test_subgroups_that_change_sign_have_open_dots_and_a_remark():
     ax = contextual_variance(women_and_men())
     open_, closed = (
@@ -113,39 +95,3 @@ def test_of_many_subgroups_those_that_change_sign_come_first():
     ax = contextual_variance(make(rows), max_lines=3)
     assert [x.get_label() for x in lines(ax)] == ["kind 11 (changes sign)", "kind 0", "kind 1"]
     assert any("3 of 12 subgroups" in t.get_text() for t in ax.texts)
-
-
-def test_the_title_is_that_of_the_answer_without_what_the_axis_says():
-    assert contextual_variance(women_and_men()).get_title(loc="left") == "Share with dem of each subgroup, everywhere"
-    assert contextual_variance(women_and_men()).get_ylabel() == "estimate and 90 % interval"
-
-
-def test_given_axes_are_used_and_settings_are_left_alone():
-    before = dict(mpl.rcParams)
-    _, mine = plt.subplots()
-    assert contextual_variance(women_and_men(), ax=mine, legend=False) is mine
-    assert mine.get_legend() is None
-    assert dict(mpl.rcParams) == before
-    mine.figure.canvas.draw()
-
-
-def test_intervals_that_are_missing_leave_the_line():
-    answer = make([(r, "men", 0.4, 0.45, False) for r in RHO])
-    columns = {name: answer.table[name] for name in answer.table.column_names} | {"conf_low": [np.nan, 0.3, 0.3, 0.3]}
-    partly = Estimates.build(
-        columns, keys=answer.keys, method="m", level=0.9, interval="q", provenance=answer.provenance
-    )
-    ax = contextual_variance(partly)
-    assert [len(c.get_segments()) for c in ax.collections] == [3]
-    assert len(lines(ax)[0].get_xdata()) == 4
-
-
-def test_other_answers_get_a_sentence():
-    other = Estimates.build(
-        {"sex": ["men"], "estimate": [0.4]}, keys=["sex"], method="m", level=None, interval="none",
-        provenance=Provenance.of(call="c"),
-    )  # fmt: skip
-    with pytest.raises(InputError):
-        contextual_variance(other)
-    with pytest.raises(InputError):
-        contextual_variance(women_and_men(), max_lines=0)

@@ -1,21 +1,13 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from crosslevel.charts import effect_curve, effect_distributions, effect_ranking
-from crosslevel.errors import InputError
 from crosslevel.krls import KRLS
 from crosslevel.results import Estimates, Provenance
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture
@@ -41,7 +33,6 @@ def test_every_row_is_a_dot_with_its_interval():
     np.testing.assert_allclose(bars.get_segments(), [[[a, b - 1], [a, b + 2]] for a, b in zip(x, d, strict=True)])
     assert ax.get_title(loc="left") == "90 % on average over the curve"
     assert ax.get_xlabel() == r"\$ income"
-    assert "all rows at once" in effect_curve(x, d, d, d, simultaneous=True).get_title(loc="left")
 
 
 def test_few_values_stand_in_columns():
@@ -97,26 +88,8 @@ def test_the_estimator_draws_its_numbers(model):
     np.testing.assert_allclose(dots[:, 0], model._model.cells.X[:, 2])
     np.testing.assert_allclose(ax.collections[1].get_array(), model.fitted_)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("z", "effect of treated")
-    assert model.plot_effect("age", simultaneous=True).get_title(loc="left") == "95 % for all rows at once"
     some = model.plot_effect("age", max_rows=20)
     assert len(some.collections[1].get_offsets()) == 20
     assert some.texts[-1].get_text() == "40 further rows are not drawn"
     assert len(model.plot_effects().get_yticklabels()) == 3
     assert model.plot_effects("ranking").get_title(loc="left") == "Effects by size"
-
-
-def test_bad_input(model):
-    with pytest.raises(InputError, match="along="):
-        model.plot_effect("age", along="zz")
-    with pytest.raises(InputError, match="columns="):
-        model.plot_effect("agee")
-    with pytest.raises(InputError, match="kind="):
-        model.plot_effects("rank")
-    with pytest.raises(InputError):
-        effect_curve([1, 2], [1], [1], [1])
-    with pytest.raises(InputError):
-        effect_curve([], [], [], [])
-    with pytest.raises(InputError):
-        effect_distributions(np.ones((2, 2)), ["a"])
-    with pytest.raises(InputError):
-        effect_ranking(make({"term": ["a"], "estimate": [1.0], "conf_low": [0.0], "conf_high": [2.0]}))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -8,12 +7,6 @@ from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals
 from crosslevel.charts import histogram
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(columns, keys, **more):
@@ -47,13 +40,6 @@ def test_intervals_are_steps_of_densities_that_a_gap_breaks():
     np.testing.assert_allclose(line.get_ydata(), [10, 10, 20, 20, np.nan, 50, 50, np.nan])
 
 
-def test_the_callers_axes_are_used_and_even_spreading_stands_in_for_bars():
-    _, ax = plt.subplots()
-    est = make({"point": [0.0, 1], "estimate": np.array([3.0, 4]), "area_weighted": [3.5, 3.5]}, ["point"])
-    assert histogram(est, ax) is ax
-    assert ax.collections[0].get_label() == "spread evenly"
-
-
 def test_a_fitted_model_draws_itself():
     gp = BinnedCountGP().fit(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30])
     ax = gp.plot()
@@ -74,14 +60,3 @@ def test_a_fitted_model_draws_itself():
     shares = BinnedCountGP("binomial").fit(Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], trials=[20, 20, 20])
     with pytest.raises(InputError):
         shares.plot()
-
-
-def test_bad_input():
-    by_group = make({"group": ["a"], "estimate": np.ones(1)}, ["group"])
-    with pytest.raises(InputError):
-        histogram(by_group)
-    overlapping = make({"lower": [0, 5], "upper": [10, 20], "estimate": np.ones(2)}, ["lower", "upper"])
-    with pytest.raises(InputError):
-        histogram(overlapping)
-    with pytest.raises(InputError):
-        histogram(make({"point": [1.0], "estimate": np.ones(1)}, ["point"]), observed=([0], [1], [1, 2]))

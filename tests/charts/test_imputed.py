@@ -1,18 +1,11 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from crosslevel.charts import cluster_profiles, imputed_means
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(columns, keys, **more):
@@ -64,13 +57,6 @@ def test_a_dot_stands_at_its_naive_and_imputed_mean():
     assert "90 % interval" in ax.get_ylabel()
 
 
-def test_truth_is_drawn_and_names_can_be_left_out():
-    ax = imputed_means(means(truth=[0.12, 0.21, 0.5]), label=False)
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), [0.12, 0.21, 0.5])
-    assert len(ax.texts) == 0
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["as the group means", "imputed", "truth"]
-
-
 def test_one_of_several_features_is_chosen():
     two = means(("ill", "smokes"))
     with pytest.raises(InputError):
@@ -79,12 +65,6 @@ def test_one_of_several_features_is_chosen():
         imputed_means(two, feature="smoke")
     ax = imputed_means(two, feature="smokes")
     np.testing.assert_allclose(ax.collections[1].get_offsets()[:, 1], [0.2, 0.3, 0.5])
-
-
-def test_the_callers_axes_and_the_name_in_the_registry():
-    _, mine = plt.subplots()
-    assert means().plot("imputed", ax=mine) is mine
-    assert clusters(age=[1.0, 2.0, 3.0]).plot("clusters", ax=mine) is mine
 
 
 def test_colors_are_sds_between_clusters():
@@ -103,19 +83,3 @@ def test_colors_are_sds_between_clusters():
     said = [t.get_text() for t in ax.texts]
     assert said[:3] == ["30.0", "40.0", "60.0"]
     assert said[9:12] == ["0.20", "0.30", "0.50"]
-
-
-def test_many_columns_are_cut_to_those_that_differ():
-    found = clusters(same=[5.0, 5.0, 5.1], far=[0.1, 0.9, 0.5], near=[0.4, 0.5, 0.6])
-    ax = cluster_profiles(found, max_columns=2)
-    assert [t.get_text() for t in ax.get_xticklabels()] == ["far", "near", "ill"]
-    assert ax.texts[-1].get_text() == "the 2 of 3 columns in which clusters differ most"
-
-
-@pytest.mark.parametrize("draw", [imputed_means, cluster_profiles])
-def test_other_tables_get_a_sentence(draw):
-    other = make({"age": [1], "estimate": [0.1], "conf_low": [0.0], "conf_high": [1.0]}, ["age"])
-    with pytest.raises(InputError):
-        draw(other)
-    with pytest.raises(InputError, match="max_columns="):
-        cluster_profiles(clusters(), max_columns=0)

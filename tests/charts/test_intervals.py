@@ -1,21 +1,10 @@
 from __future__ import annotations
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from crosslevel.charts import intervals
 from crosslevel.charts.intervals import rows_chart
-from crosslevel.charts.style import BLUE, CYCLE, GRAY
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(columns, keys=("place",), level=0.9, interval="wald", **options):
@@ -80,28 +69,6 @@ def test_bounds_by_either_name_are_drawn(est):
     assert not one_sided.plot().patches
 
 
-def test_words_say_level_title_and_marks(est):
-    ax = est.plot()
-    assert ax.get_xlabel() == "estimate and 90 % interval (wald)"
-    assert ax.get_title(loc="left") == "Share"
-    words = {t.get_text() for t in ax.get_legend().get_texts()}
-    assert words == {"estimate", "90 % interval", "Goodman regression", "truth", "possible at all (bounds)"}
-
-
-def test_parts_can_be_left_out(est):
-    ax = intervals(est, truth=False, bounds=False, baselines=[])
-    assert not ax.patches
-    assert ax.get_legend() is None
-    assert {x.get_label() for x in ax.lines} == {"estimate"}
-
-
-def test_no_interval_is_gray_and_said():
-    ax = make({"place": ["a"], "estimate": [0.5]}, level=None, interval="none").plot()
-    assert ax.get_xlabel() == "estimate (no interval)"
-    assert line(ax, "estimate").get_color() == GRAY
-    assert not ax.collections
-
-
 def test_the_first_key_makes_groups():
     columns = {"variable": ["x", "y", "x", "y"], "at": [1, 1, 2, 2], "estimate": [1.0, 2.0, 3.0, 4.0]}
     ax = make(columns, keys=["variable", "at"]).plot()
@@ -112,12 +79,6 @@ def test_the_first_key_makes_groups():
     assert steps[1] > steps[0] == steps[2] == 1
     heads = [t.xy[1] for t in ax.texts]
     assert heads[0] < ax.get_yticks()[0] < ax.get_yticks()[1] < heads[1] < ax.get_yticks()[2]
-
-
-def test_two_keys_that_gather_nothing_are_joined():
-    ax = make({"a": ["x", "y"], "b": [1.5, None], "estimate": [1, 2]}, keys=["a", "b"]).plot()
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["x · 1.5", "y · –"]
-    assert not ax.texts
 
 
 def test_sorting_stays_inside_groups():
@@ -136,37 +97,6 @@ def test_many_rows_grow_the_figure_then_stop_with_a_note():
     assert tall == height(25)[0]
     assert len(ax.get_yticks()) == 25
     assert [t.get_text() for t in ax.texts] == ["the first 25 of 500 rows"]
-
-
-def test_zero_is_ruled_only_when_the_numbers_cross_it():
-    def ruled(values):
-        ax = make({"place": ["a", "b"], "estimate": values}).plot()
-        return any(list(x.get_xdata()) == [0, 0] for x in ax.lines)
-
-    assert ruled([-1.0, 1.0])
-    assert not ruled([0.01, 1.0])
-
-
-def test_given_axes_are_used_and_settings_are_left_alone(est):
-    before = dict(mpl.rcParams)
-    _, ax = plt.subplots()
-    assert est.plot(ax=ax) is ax
-    assert dict(mpl.rcParams) == before
-    assert line(ax, "estimate").get_color() == BLUE == CYCLE[0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"baselines": ["godman"]}, {"baselines": ["place"]}, {"max_rows": 0}],
-)
-def test_bad_options_get_a_sentence(est, options):
-    with pytest.raises(InputError):
-        est.plot(**options)
-
-
-def test_nothing_to_draw_is_said():
-    with pytest.raises(InputError):
-        make({"place": [], "estimate": []}).plot()
 
 
 def outside(low, high, estimate=(0.2, 0.9), **columns):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from tests import built
@@ -19,12 +18,6 @@ from crosslevel.reports.vega import _MARKS, spec_of
 PLACES = ("north", "south", "west")
 SHAPES = read_points({"north": (0.0, 1.0), "south": (0.0, 0.0), "west": (-1.0, 0.0)})
 EVIL = " $<b>'x'.y[0]\"</script>"
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def filled(chart, spec):

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 
 from crosslevel.charts import estimate_pair
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
 
@@ -15,12 +12,6 @@ def feature(name, x):
 
 
 MAP = {"type": "FeatureCollection", "features": [feature("a", 0), feature("b", 1), feature("c", 2)]}
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def shown(ax):
@@ -51,36 +42,3 @@ def test_mean_left_and_deviation_right_from_zero():
     assert right.collections[0].get_clim() == (0.0, 1.0)
     assert left.collections[0].get_cmap().name != right.collections[0].get_cmap().name
     assert right.get_title(loc="left") == "sex 1 · standard deviation"
-
-
-def test_plane_coordinates_keep_their_proportions():
-    _, right = estimate_pair(ONE, MAP, plane=True)
-    assert right.get_aspect() == 1.0
-    left, _ = estimate_pair(ONE, MAP)
-    assert left.get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(50.4)), rel=1e-3)
-
-
-def test_given_axes_are_used():
-    axes = plt.subplots(1, 2)[1]
-    assert estimate_pair(ONE, MAP, ax=axes) == tuple(axes)
-    with pytest.raises(InputError):
-        estimate_pair(ONE, MAP, ax=plt.subplots(1, 3)[1])
-
-
-def test_a_table_of_several_subgroups():
-    est = table({"a": 1.0, "b": 2.0}, {"a": 0.1, "b": 0.2}, sexes=(1, 2))
-    left, right = estimate_pair(est, MAP, select={"sex": 2})
-    np.testing.assert_allclose(shown(left)[:2], [3.0, 4.0])
-    np.testing.assert_allclose(shown(right)[:2], [0.3, 0.4])
-    assert left.get_title(loc="left") == "sex 2 · mean"
-    axes = plt.subplots(1, 2)[1]
-    again = est.plot("map_pair", axes, polygons=MAP, select={"sex": 1})
-    assert again == tuple(axes)
-    np.testing.assert_allclose(shown(again[1])[:2], [0.1, 0.2])
-    with pytest.raises(InputError):
-        estimate_pair(est, MAP)
-
-
-def test_mistakes_get_a_sentence():
-    with pytest.raises(InputError):
-        estimate_pair(table({"z": 1.0}, {"z": 1.0}), MAP)

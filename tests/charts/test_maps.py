@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 
 from crosslevel.charts.maps import by_names_of, choropleth, estimate_map
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
 
@@ -26,12 +23,6 @@ MAP = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 def test_each_place_has_its_own_color_and_the_unknown_is_gray():
     ax = choropleth(MAP, {"a": 0.1, "b": 0.9}, vmin=0, vmax=1, label="share")
     drawn = ax.collections[0]
@@ -44,19 +35,21 @@ def test_each_place_has_its_own_color_and_the_unknown_is_gray():
     assert drawn.colorbar.ax.get_ylabel() == "share"
 
 
+def test_of_a_larger_map_only_the_places_named_are_drawn():
+    far = [feature(f"far {i}", [[[x + 20 * i, y + 60] for x, y in square(0)]]) for i in range(5)]
+    alone, among = (
+        choropleth(MAP, {"a": 0.1, "b": 0.9, "c": 0.5}),
+        choropleth({"features": [*MAP["features"], *far]}, {"a": 0.1, "b": 0.9, "c": 0.5}),
+    )
+    assert among.get_aspect() == alone.get_aspect()
+    assert among.get_xlim() == alone.get_xlim()
+    assert len(among.collections[0].get_paths()) == 3
+
+
 def test_a_hole_is_cut_out():
     ring = {"features": [feature("a", [square(0, 4.0), [[1, 1], [1, 3], [3, 3], [3, 1], [1, 1]]])]}
     path = choropleth(ring, {"a": 1.0}).collections[0].get_paths()[0]
     assert len(path.to_polygons()) == 2
-
-
-@pytest.mark.parametrize(
-    ("polygons", "values", "key"),
-    [({"features": []}, {}, "region"), (MAP, {"z": 1.0}, "region"), (MAP, {"a": 1.0}, "county")],
-)
-def test_bad_maps_get_a_sentence(polygons, values, key):
-    with pytest.raises(InputError):
-        choropleth(polygons, values, key=key)
 
 
 def estimates(places=("a", "a", "b", "b"), **columns):
@@ -86,13 +79,6 @@ def test_one_subgroup_is_mapped_and_places_without_it_stay_gray():
     np.testing.assert_array_equal(shown(estimate_map(chosen, MAP)).filled(-1), [0.1, 0.3, -1])
 
 
-def test_any_column_of_numbers_can_be_mapped_and_named():
-    est = estimates(truth=[1.0, 2.0, np.nan, 4.0])
-    ax = estimate_map(est, MAP, column="truth", select={"sex": 1}, label="what is true")
-    np.testing.assert_array_equal(shown(ax).filled(-1), [1.0, -1, -1])
-    assert ax.collections[0].colorbar.ax.get_ylabel() == "what is true"
-
-
 def test_values_of_larger_places_color_all_their_parts():
     parts = {
         "features": [
@@ -114,12 +100,3 @@ def test_numbers_here_and_text_there_are_the_same_place():
     assert by_names_of(named, {"07": 1.0}, "region") == {"07": 1.0}
     both = {"features": [feature("7", [square(0)]), feature(7, [square(2)])]}
     assert by_names_of(both, {"8": 1.0}, "region") == {"8": 1.0}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"select": {"sx": 1}}, {"select": {"sex": 3}}, {"by": "county"}, {"column": "estimat"}, {"column": "word"}],
-)
-def test_what_cannot_be_mapped_gets_a_sentence(options):
-    with pytest.raises(InputError):
-        estimate_map(estimates(), MAP, **options)

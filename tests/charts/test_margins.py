@@ -1,18 +1,10 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from crosslevel.charts.densities import _density, margins
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(draws, **more):
@@ -57,14 +49,3 @@ def test_unknown_rows_have_a_dash_and_bounds_a_bar():
     assert ax.patches[0].get_x() == -0.5
     assert ax.patches[0].get_width() == pytest.approx(1.4)
     assert not margins(make(draws, lower=[-0.5, 0], upper=[0.9, 0])).patches
-
-
-def test_long_tables_are_cut_and_said():
-    ax = margins(make(np.random.default_rng(0).normal(size=(9, 3))), max_rows=2)
-    assert len(ax.get_yticklabels()) == 2
-    assert "the first 2 of 3 rows" in [t.get_text() for t in ax.texts]
-
-
-def test_without_draws_a_sentence():
-    with pytest.raises(InputError):
-        margins(make(None))

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from crosslevel.charts import contour, slope_curve
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
 BENCH = {
@@ -18,12 +15,6 @@ BENCH = {
     "change": [0.01] * 4,
 }
 CURVE = {"points_per_10_points": [-2, 0, 2], "estimate": [[0.7, 0.6, 0.45], [0.5, 0.4, 0.3]]}
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(bench=BENCH, curve=CURVE, scale=0.2, lower=0.0, **columns):
@@ -95,13 +86,6 @@ def test_benchmarks_of_the_cell_are_marked_and_named():
     assert "size" not in {t.get_text() for t in few.texts}
 
 
-def test_what_the_bounds_rule_out_is_gray():
-    wide = contour(make(bench=None), "a", limit=0.5)
-    assert not any("bounds" in t.get_text() for t in wide.texts)
-    narrow = contour(make(bench=None, upper=[0.62, 0.9], lower=0.58), "a", limit=0.5)
-    assert any("more than the bounds allow" in t.get_text() for t in narrow.texts)
-
-
 def test_the_curve_is_drawn_in_its_units():
     ax = slope_curve(make(), "b", "yes")
     x, y = line(ax, "estimate").get_data()
@@ -110,34 +94,3 @@ def test_the_curve_is_drawn_in_its_units():
     words = {t.get_text() for t in ax.get_legend().get_texts()}
     assert words == {"possible at all (bounds)", "widened interval", "estimate", "the method's own interval"}
     assert ax.get_title(loc="left") == "b × yes: if rates depend on composition"
-
-
-def test_given_axes_are_used_and_settings_are_left_alone():
-    before = dict(mpl.rcParams)
-    _, (one, two) = plt.subplots(1, 2)
-    assert contour(make(), "a", "yes", ax=one) is one
-    assert slope_curve(make(), "a", "yes", ax=two) is two
-    assert dict(mpl.rcParams) == before
-    one.figure.canvas.draw()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"group": "c"}, {"group": "a", "district": "x"}, {"group": "a", "limit": 1.5}],
-)
-def test_bad_options_get_a_sentence(options):
-    with pytest.raises(InputError):
-        contour(make(), **options)
-
-
-def test_answers_without_what_it_takes_get_a_sentence():
-    with pytest.raises(InputError):
-        contour(make(bias_scale=[np.nan, 0.1]), "a")
-    with pytest.raises(InputError):
-        slope_curve(make(curve=None), "a")
-    plain = Estimates.build(
-        {"group": ["a"], "estimate": [0.5]}, keys=["group"], method="m", level=None, interval="none",
-        provenance=Provenance.of(call="c"),
-    )  # fmt: skip
-    with pytest.raises(InputError):
-        contour(plain)

@@ -3,18 +3,11 @@ from __future__ import annotations
 import itertools
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from crosslevel.charts.style import CYCLE, new_axes, note, style
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
+from crosslevel.charts.style import CYCLE, style
 
 
 def test_settings_come_back_after_an_error():
@@ -32,19 +25,3 @@ def test_colors_differ_for_people_who_see_no_red():
     )
     seen = [protan @ np.array(to_rgb(c)) ** 2.2 for c in CYCLE]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 0.1
-
-
-def test_new_axes_have_the_size_asked_for_and_given_ones_are_kept():
-    with style():
-        ax = new_axes(None, 5.0, 3.0)
-    assert ax.figure.get_size_inches().tolist() == [5.0, 3.0]
-    assert not ax.spines["top"].get_visible()
-    assert new_axes(ax) is ax
-
-
-def test_note_is_written_below_the_axis():
-    ax = new_axes(None)
-    note(ax, "a remark")
-    (text,) = ax.texts
-    assert text.get_text() == "a remark"
-    assert text.get_window_extent().y1 < ax.get_window_extent().y0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,12 +21,6 @@ X = np.column_stack([YOUNG, 1000 - YOUNG])
 YES = (X * SHARES).sum(axis=1)
 T = np.column_stack([YES, 1000 - YES])
 GROUPS, OUTCOMES = pd.DataFrame(X, columns=["young", "old"]), pd.DataFrame(T, columns=["yes", "no"])
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +87,6 @@ def test_named_units_stand_out_and_other_methods_give_points_without_contours(fi
     assert ax.get_legend() is None
 
 
-def test_thousands_of_lines_are_faint():
-    many = np.tile(X, (80, 1)), np.tile(T, (80, 1))
-    assert tomography(*many).collections[0].get_alpha() < 0.1 < tomography(X, T).collections[0].get_alpha()
-
-
 def test_truth_comes_from_the_column(fitted):
     answer = fitted.units.to_frame("pandas")[["unit", "group", "outcome"]]
     answer["truth"] = np.stack([SHARES, 1 - SHARES], axis=2).ravel()
@@ -140,39 +128,3 @@ def test_the_fan_ends_at_the_districts_bounds():
     )
     at_one = edge[np.isclose(edge[:, 0], 1), 1]
     np.testing.assert_allclose([at_one.min(), at_one.max()], [low, high], rtol=1e-9)
-
-
-def test_one_composition_has_no_line():
-    ax = xt(np.tile([40, 60], (9, 1)), np.column_stack([np.arange(1, 10), 100 - np.arange(1, 10)]))
-    assert not ax.lines
-    assert any("one composition" in text.get_text() for text in ax.texts)
-
-
-def test_the_callers_axes_are_used_and_settings_are_left_alone(fitted):
-    before = dict(plt.rcParams)
-    _, (left, right) = plt.subplots(1, 2)
-    assert tomography(fitted, ax=left) is left
-    assert xt(fitted, ax=right) is right
-    assert dict(plt.rcParams) == before
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda _: tomography(np.ones((4, 3)), np.ones((4, 3))),
-        lambda _: tomography(X),
-        lambda _: tomography(X, T[:-1]),
-        lambda _: xt(np.zeros((3, 2)), np.zeros((3, 2))),
-        lambda f: tomography(f, T),
-        lambda f: tomography(X[:5], T[:5], estimates=f),
-        lambda f: tomography(f, units=["u99"]),
-        lambda f: tomography(f, units="u3"),
-        lambda _: tomography(X, T, truth=np.ones((3, 2))),
-        lambda f: tomography(f.units),
-        lambda _: xt(GROUPS, OUTCOMES, estimates=neighborhood(GROUPS, OUTCOMES)),
-        lambda _: tomography(np.full((4, 2), np.nan), np.ones((4, 2))),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence(call, fitted):
-    with pytest.raises(InputError):
-        call(fitted)

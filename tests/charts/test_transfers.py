@@ -1,20 +1,12 @@
 from __future__ import annotations
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from crosslevel.charts import transfers
 from crosslevel.charts.style import INK
-from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def make(columns, keys=("group", "outcome"), level=0.9, **options):
@@ -60,11 +52,6 @@ def test_counts_instead_of_shares():
     assert texts(transfers(make(table()), intervals=False))[0, 0] == "0.95"
 
 
-def test_no_interval_is_said_and_voters_are_named():
-    ax = transfers(make({"group": ["x"], "outcome": ["a"], "estimate": [0.4], "voters": [3.0]}, level=None))
-    assert [t.get_text() for t in ax.texts] == ["0.40", "share of the group's voters, no interval"]
-
-
 @pytest.mark.parametrize("cmap", ["Blues", "viridis", "Greys", "RdBu"])
 def test_numbers_contrast_with_their_cell(cmap):
     """At least 3.9 to 1, by WCAG, on every shade: two inks cannot promise more."""
@@ -83,25 +70,3 @@ def test_numbers_contrast_with_their_cell(cmap):
         assert max(cell, ink) / min(cell, ink) > 3.9, shares[j]
         inks.add(text.get_color())
     assert inks == {"white", INK}
-
-
-def test_one_district_of_several_and_dollars_are_words():
-    pooled = make(
-        {"district": ["n", "s"], "group": ["$x", "$x"], "outcome": ["a", "a"], "estimate": [0.1, 0.2]},
-        keys=("district", "group", "outcome"),
-        level=None,
-    )
-    with pytest.raises(InputError):
-        transfers(pooled)
-    ax = transfers(pooled.select(district="s"), plt.subplots()[1])
-    assert texts(ax)[0, 0] == "0.20"
-    assert ax.get_yticklabels()[0].get_text() == r"\$x"
-
-
-def test_what_is_no_table_gets_a_sentence():
-    with pytest.raises(InputError):
-        transfers(make({"group": ["x"], "estimate": [0.1]}, keys=("group",), level=None))
-    with pytest.raises(InputError):
-        transfers(make({"group": ["x"], "outcome": ["a"], "estimate": [0.1]}, level=None), counts=True)
-    with pytest.raises(InputError):
-        transfers(make({"group": [], "outcome": [], "estimate": []}, level=None))

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from crosslevel import ecological
 from crosslevel.charts import choropleth, unit_map
-from crosslevel.ecological.court.voters import turnout
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
@@ -19,12 +17,6 @@ def square(i):
 
 
 MAP = {name: square(i) for i, name in enumerate("uvw")}
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -57,36 +49,6 @@ def test_other_columns_and_geojson(result):
     units = result.units.select(group="y", outcome="a")
     width = unit_map(result, MAP, group="y", outcome="a", column="width")
     np.testing.assert_allclose(shown(width), units["upper"] - units["lower"])
-
-
-def test_turnout_needs_no_outcome(result):
-    ax = unit_map(turnout(result), MAP, group="x")
-    np.testing.assert_allclose(shown(ax), [0.25, 0.36, 0.48])
-    assert ax.get_title(loc="left") == "x"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"group": "xx"},
-        {"outcome": "b"},
-        {"column": "countt"},
-        {"polygons": {"u": square(0)}},
-        {"polygons": {}},
-        {"polygons": {**MAP, "u": [[0, 0], [1, 1]]}},
-        {"polygons": {**MAP, "u": [[[0, 4e5], [1, 4e5], [1, 5e5]]]}},
-    ],
-)
-def test_mistakes_get_a_sentence(result, options):
-    given = {"polygons": MAP, "group": "x", "outcome": "a", **options}
-    with pytest.raises(InputError):
-        unit_map(result, given.pop("polygons"), **given)
-
-
-def test_without_units_a_sentence():
-    both = ecological.compare(PEOPLE, VOTES, methods=["bounds"])
-    with pytest.raises(InputError):
-        unit_map(both, MAP, group="x", outcome="a")
 
 
 def test_districts_with_units_of_the_same_name_are_told_apart():

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import crosslevel as cl
-from crosslevel.diagnostics import cross_validate_bags
 from crosslevel.distribution import MeanShrinkageClassifier
 
 
@@ -69,20 +68,16 @@ def test_classes(crosslevel, world, folder):
         "--classify",
         "--weight",
         "w",
-        "--folds",
-        "2",
         "--out",
         "classes",
         "--predict",
         "new.parquet",
     )
-    out = crosslevel(*ASKED, *asked, cwd=folder).out
+    crosslevel(*ASKED, *asked, cwd=folder)
     bags, own = bags_of(world, "kind")
-    model = MeanShrinkageClassifier(n_landmarks=6)
-    expected = cross_validate_bags(model, bags, own, folds=2)
-    row = next(line.split() for line in out.splitlines() if line.startswith("all "))
-    shown = [expected.scores[n][0] for n in ("estimate", "baseline_accuracy", "log_loss", "baseline_log_loss")]
-    np.testing.assert_allclose([float(v) for v in row[2:]], shown, rtol=6e-4)
+    expected = MeanShrinkageClassifier(n_landmarks=6).fit(bags, own).estimate(bags, y=own)
+    shown = pd.read_csv(folder / "classes" / "fitted.csv")
+    np.testing.assert_allclose(shown["estimate"], expected["estimate"], rtol=1e-6)
     again = cl.load(folder / "classes" / "model.crosslevel")
     assert again.classes_.tolist() == ["narrow", "wide"]
     found = pd.read_csv(folder / "classes" / "predictions.csv")
@@ -97,8 +92,6 @@ def test_labels_of_new_groups(crosslevel, world, folder):
         "w",
         "--predict",
         "new.parquet",
-        "--folds",
-        "2",
         "--level",
         "0.9",
         "--out",
@@ -122,7 +115,7 @@ def test_groups_of_one_file_only(crosslevel, folder):
     told = json.loads(
         crosslevel(*asked, "--columns", "a", "--unmatched", "drop", "--model", "rbf_network", "--json", cwd=folder).out
     )
-    assert told["answers"]["scores"]["rows"][0]["n"] == 38
+    assert len(told["answers"]["fitted"]["rows"]) == 38
     assert "left out: 2 group(s)" in told["warnings"][0]
     more = [a if a != "labels.csv" else "more.csv" for a in ASKED]
     assert "1 group(s) of more.csv have no member ('7')" in crosslevel(*more, "--weight", "w", cwd=folder, code=2).err
@@ -139,8 +132,8 @@ def test_groups_of_one_file_only(crosslevel, folder):
         (("--label", "group"), "--label group is also --by"),
         (("--label", "kind"), "--label kind is a column of string, not of numbers; for classes add --classify"),
         (("--weight", "ww"), "Did you mean 'w'"),
-        (("--folds", "1"), "--folds 1 of 40 bags is not possible"),
         (("--level", "95"), "level"),
+        (("--classify", "--label", "kind", "--level", "0.9"), "level"),
         (("--unmatched", "skip"), "--unmatched skip is not a choice"),
         (("--n-landmarks", "0"), "--n-landmarks 0 is not"),
         (
@@ -187,7 +180,7 @@ def test_a_fit_that_does_not_converge_leaves_with_one(crosslevel, folder, monkey
 
     monkeypatch.setattr(mean_shrinkage, "fit_shrinkage_model", lambda *a, **k: Stuck())
     said = crosslevel(*ASKED, cwd=folder, code=1)
-    assert "fold 1 of 5: MeanShrinkage did not converge" in said.err
+    assert "MeanShrinkage did not converge" in said.err
     assert said.out == ""
 
 
@@ -209,8 +202,6 @@ def test_text_codes_and_missing_values_of_members(crosslevel, world, folder):
         "b",
         "--predict",
         "some.parquet",
-        "--folds",
-        "2",
     )
     told = json.loads(crosslevel(*asked, "--missing", "indicate", "--json", cwd=folder).out)
     bags = cl.Bags.from_frame(texts, by="group", columns=["job", "b"], missing="indicate")

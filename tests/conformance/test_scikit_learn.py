@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crosslevel import distribution as room
-from crosslevel.krls import KRLS, KernelLogistic
+from crosslevel.krls import KRLS
 
 FEW = {"n_landmarks": 8, "bandwidth_scale": 1.0}
 MORE = {"n_landmarks": 30, "bandwidth_scale": 1.5}
@@ -17,15 +17,13 @@ ESTIMATORS = [
     KRLS(),
     KRLS(rule="krls", inference="krls"),
     KRLS(penalty=0.5, inference="hc3"),
-    KernelLogistic(),
     room.BayesianLinear(),
     room.BayesianLinear(prior="iid", fit_intercept=False, landmarks="random"),
     room.BayesianLinear(n_landmarks=10, bandwidth_scale=1.0, second_level="rbf"),
     room.RBFNetwork(),
-    room.RBFNetwork(**FEW, fine_tune=True, tuning_steps=3),
+    room.RBFNetwork(**FEW),
     room.FrequentistShrinkage(),
-    room.FrequentistShrinkage(filter="simple", target="mean", landmarks="leverage", n_landmarks=10),
-    room.FrequentistShrinkage(**FEW, second_level="rbf"),
+    room.FrequentistShrinkage(filter="simple", n_landmarks=10),
     room.BayesianLinearClassifier(n_landmarks=(10, 20), bandwidth_scale=(0.75, 1.25)),
     room.MeanShrinkage(**MORE),
     room.MeanShrinkage("integral", **MORE),

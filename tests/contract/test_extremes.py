@@ -19,7 +19,7 @@ from crosslevel.distribution import (
     RBFNetwork,
 )
 from crosslevel.errors import CrosslevelError, InputError
-from crosslevel.krls import KRLS, KernelLogistic
+from crosslevel.krls import KRLS
 
 SCALES = (1e-300, 1e-160, 1e-12, 1e12, 1e160, 1e300)
 ROWS, BAGS = 20, 14
@@ -60,14 +60,12 @@ def check_table(found: cl.Estimates, what: str) -> None:
 
 
 def krls_answers(model: Any, X: np.ndarray, y: np.ndarray, w: np.ndarray | None, what: str) -> None:
-    target = (y > np.median(y)).astype(int) if isinstance(model, KernelLogistic) else y
-    model.fit(X, target, sample_weight=w)
-    for found in (model.effects(), model.effects(target="population"), model.interactions()):
+    model.fit(X, y, sample_weight=w)
+    for found in (model.effects(), model.effects(target="population"), model.effects(along=model.encoding_.names)):
         check_table(found, what)
+    check_table(model.pointwise_bands(), what)
     numbers = [model.loo_, model.r2_, model.r2_ame_, model.edf_, *model.fitted_, *model.pointwise_effects_.ravel()]
-    if isinstance(model, KRLS):
-        numbers += [*np.ravel(model.predict(X, return_std=True))]
-        check_table(model.pointwise_bands(), what)
+    numbers += [*np.ravel(model.predict(X, return_std=True))]
     assert np.isfinite(numbers).all(), what
     assert "R²" in model.summary()
 
@@ -76,12 +74,11 @@ def krls_answers(model: Any, X: np.ndarray, y: np.ndarray, w: np.ndarray | None,
     "model",
     [
         KRLS(),
-        KRLS(weights="survey", inference="hc3"),
+        KRLS(inference="hc3"),
         KRLS(rule="krls", inference="bigkrls"),
-        KRLS(bandwidth="maxvar", inference="classical"),
-        KernelLogistic(),
+        KRLS(bandwidth="maxvar"),
     ],
-    ids=["debiased", "survey", "R", "maxvar", "logistic"],
+    ids=["debiased", "plug-in", "R", "maxvar"],
 )
 def test_effects_are_right_or_refused(model):
     rng = np.random.default_rng(1)
@@ -92,8 +89,6 @@ def test_effects_are_right_or_refused(model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for what, rows, labels, w in made:
-            if model.get_params().get("weights") == "survey" and w is None:
-                w = np.ones(len(rows))
             try:
                 krls_answers(model, rows, labels, w, what)
             except CrosslevelError:
@@ -154,22 +149,13 @@ def test_the_scale_of_people_and_labels_does_not_matter():
 
 
 @pytest.mark.parametrize(
-    ("model", "given"),
-    [
-        (KRLS(), {"sample_weight": np.full(ROWS, 1e160)}),
-        (KRLS(penalty=1e-300), {}),
-        (KRLS(penalty=1e300), {}),
-        (KRLS(bandwidth=1e-300), {}),
-        (KernelLogistic(penalty=1e-300), {}),
-        (RBFNetwork(5, penalty=1e-300), {}),
-    ],
+    "model", [KRLS(penalty=1e-300), KRLS(penalty=1e300), KRLS(bandwidth=1e-300), RBFNetwork(5, penalty=1e-300)]
 )
-def test_what_is_lost_in_rounding_is_refused(model, given):
+def test_what_is_lost_in_rounding_is_refused(model):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(ROWS, 2))
-    y = X[:, 0] > 0 if isinstance(model, KernelLogistic) else X[:, 0]
     with pytest.raises(InputError):
-        model.fit(X, y, **given)
+        model.fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("model", [MeanShrinkage(n_landmarks=5), BayesianLinear(5)])

@@ -8,12 +8,11 @@ import pytest
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
-from crosslevel.binned import areas, baselines, privacy
+from crosslevel.binned import areas
 from crosslevel.data.batches import open_batches
 from crosslevel.data.columns import plain_array
 from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
-from crosslevel.diagnostics import ConformalScale, conformal_interval
 from crosslevel.distribution import BayesianLinear
 from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.imputation import evaluate, pool
@@ -34,8 +33,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
     ("call", "name"),
     [
         (lambda: krls.KRLS(reference="text").fit({"arm": list("ab") * 10}, Y), "reference"),
-        (lambda: krls.cost(100, 2, low_rank=float("-inf")), "low_rank"),
-        (lambda: krls.cost("many", 2), "n="),
         (lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324), "symmetric"),
         (lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30), "n_draws"),
         (lambda: cl.MeanEmbedding(n_features=10**30).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"), "n_features"),
@@ -47,11 +44,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         (lambda: areas.shared_estimates("a map", [1.0], SQUARES, [1.0] * 4), "large"),
         (lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, correlations=[1.0]), "correlations"),
         (lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, n_draws=5e-324), "n_draws"),
-        (lambda: privacy.privacy_warnings([1], [2.0]), "regions"),
-        (lambda: privacy.privacy_warnings(SQUARES, [2.0]), "y has 1"),
-        (lambda: baselines.composite_link(np.eye(3), np.ones(3), order=float("-inf")), "order"),
-        (lambda: baselines.composite_link({}, np.ones(3)), "C "),
-        (lambda: conformal_interval("scale", [1.0], [1.0]), "scale"),
         (lambda: open_batches({"x": [1]}, column_types=3).to_table(), "column_types"),
         (lambda: read_county_votes("votes.csv", recode=7), "recode"),
         (lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j), "methods"),
@@ -75,7 +67,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         (lambda: cl.load(2.5), "path=2.5"),
         (lambda: open_batches({"x": [1]}, columns=2.5), "columns=2.5"),
         (lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"), "n_complete='many'"),
-        (lambda: conformal_interval(ConformalScale(0.9, {"5": 2.0}, {"5": 9}, 2.0), [1.0], [1.0], "5"), "stratum"),
         (lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5), "high"),
         (lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]), "color has 2"),
         (lambda: charts.effect_distributions([[1.0]], ["a"], weights="text"), "weights"),

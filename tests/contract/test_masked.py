@@ -10,7 +10,6 @@ from crosslevel.binned import Intervals
 from crosslevel.data import checks
 from crosslevel.distribution import MeanShrinkage, MeanShrinkageClassifier
 from crosslevel.errors import InputError
-from crosslevel.krls import KernelLogistic
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))
@@ -46,7 +45,6 @@ def test_masked_entries_are_missing():
         lambda: cl.KRLS().fit(X, Y, sample_weight=hidden(np.ones(40), 3)),
         lambda: cl.KRLS().fit(X, Y).predict(hidden(X, 3, 0)),
         lambda: cl.KRLS().fit({"a": hidden(X[:, 0], 3), "b": X[:, 1]}, Y),
-        lambda: KernelLogistic().fit(X, np.ma.array((Y > 0).astype(int), mask=np.arange(40) == 3)),
         lambda: MeanShrinkage().fit([hidden(BAGS[0], 3, 0), *BAGS[1:]], np.arange(12.0)),
         lambda: MeanShrinkage().fit(BAGS, hidden(np.arange(12.0), 3)),
         lambda: MeanShrinkageClassifier().fit(BAGS, np.ma.array(["a", "b"] * 6, mask=np.arange(12) == 3)),

@@ -20,7 +20,6 @@ ROW_NAMES = [f"p{i:02d}" for i in range(ROWS)]
 PLACE_NAMES = [f"t{i:02d}" for i in range(PLACES)]
 X = pd.DataFrame(RNG.normal(size=(ROWS, 2)), columns=["a", "b"], index=ROW_NAMES)
 Y = pd.Series(X["a"] ** 2 + X["b"] + 0.1 * RNG.normal(size=ROWS), index=ROW_NAMES)
-CLASS = pd.Series(np.where(X["a"] + RNG.normal(size=ROWS) > 0, "yes", "no"), index=ROW_NAMES)
 COUNT = pd.Series(RNG.integers(1, 5, ROWS), index=ROW_NAMES)
 PLACE = pd.Series(np.repeat(PLACE_NAMES, ROWS // PLACES), index=ROW_NAMES, name="town")
 MEAN = ((X["a"] > 0).groupby(PLACE).mean() * 0.6 + 0.2).rename("ill")
@@ -60,10 +59,6 @@ def _imputed(**given: Any) -> Any:
     return cl.CrossLevelImputer().fit(X, **known).transform(X, known["partition"])
 
 
-def _counts(**given: Any) -> Any:
-    return cl.BinnedCountGP(kernel="eq").fit(BINS, **{"y": EVENTS, **given}).estimate(quantity="rate")["estimate"]
-
-
 def _binned(regions: Any = BINS, **given: Any) -> Any:
     known = {"y": EVENTS, "quantity": "mean", **given}
     return cl.BinnedGP(**GIVEN_BINS).fit(regions, **known).estimate()["estimate"]
@@ -79,7 +74,6 @@ DOORS = [
     Door("KRLS cluster", PLACE, lambda v: _krls(cluster=v)),
     Door("KRLS cluster, a frame", PLACE.to_frame(), lambda v: _krls(cluster=v)),
     Door("KRLS.score y", Y, lambda v: cl.KRLS().fit(X, Y).score(X, v)),
-    Door("KernelLogistic y", CLASS, lambda v: cl.krls.KernelLogistic(penalty=1.0).fit(X, v).effects()["estimate"]),
     Door("CrossLevelImputer partition", PLACE, lambda v: _imputed(partition=v)),
     Door("CrossLevelImputer partition, a frame", PLACE.to_frame(), lambda v: _imputed(partition=v)),
     Door("CrossLevelImputer aggregates", MEAN, lambda v: _imputed(aggregates=v)),
@@ -110,7 +104,6 @@ DOORS = [
     Door("BinnedGP y, polygons", EVENTS, lambda v: _binned(TOWNS, y=v)),
     Door("BinnedGP sizes", RISK, lambda v: _binned(sizes=v)),
     Door("BinnedGP std_error", RISK, lambda v: _binned(std_error=v / 100)),
-    Door("BinnedCountGP exposure", RISK, lambda v: _counts(exposure=v)),
     Door(
         "BinnedCountGP trials",
         RISK,

@@ -25,7 +25,7 @@ from crosslevel.errors import CrosslevelWarning, InputError
 DIGITS = 9
 COLUMN = 20
 """Different values of one column of people that no array may hold side by side."""
-KEEP_ROWS = {"KRLS", "KernelLogistic", "CrossLevelImputer"}
+KEEP_ROWS = {"KRLS", "CrossLevelImputer"}
 """Estimators that cannot answer without distinct rows; of those over bags, landmarks may be people."""
 
 
@@ -149,7 +149,7 @@ def test_rows_of_people_are_refused_where_they_are_not_allowed(number, tmp_path)
         cl.save(model, tmp_path / "m")
 
 
-@pytest.mark.parametrize("landmarks", ["random", "leverage", "paper"])
+@pytest.mark.parametrize("landmarks", ["random", "paper"])
 def test_landmarks_that_are_people_are_counted(landmarks, tmp_path):
     case = next(c for c in CASES if c.name == "MeanShrinkage")
     model = case.fit(case.make(landmarks=landmarks))

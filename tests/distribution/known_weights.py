@@ -10,23 +10,21 @@ from crosslevel.distribution.shrinkage.likelihood import INTERCEPT_SD, Problem
 from crosslevel.distribution.shrinkage.probit import _mills
 from crosslevel.typing import FloatArray
 
-__all__ = ["dense_posterior", "label_posterior", "probit_objective"]
-
 
 def label_posterior(
     problem: Problem, a: FloatArray, b: float, sigma2: float, eta: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Give mean xi and variance nu of every bag's label, for known weights.
-
-    Examples
-    --------
-    >>> one = Problem(np.ones((2, 1)), np.array([1.0, np.inf]), np.array([1.0]), np.zeros(2))
-    >>> xi, nu = label_posterior(one, np.array([2.0]), 1.0, 0.5, 1.0)
-    >>> xi.tolist(), nu.tolist()
-    ([2.0, 3.0], [2.5, 0.5])
-    """
+    """Give mean xi and variance nu of every bag's label, for known weights."""
     S, C = shrink_factors(problem.s, problem.sizes, eta)
     return b + (S * problem.delta) @ a, sigma2 + C @ (a * a)
+
+
+def regression_objective(theta: FloatArray, problem: Problem, sigma2: float, eta: float, penalty: float) -> float:
+    """Give minus the log posterior of labels at theta = (b, a); penalty is 1/rho2."""
+    a = theta[1:]
+    xi, nu = label_posterior(problem, a, theta[0], sigma2, eta)
+    Qa = a if problem.Q is None else problem.Q @ a
+    return float(0.5 * np.sum(np.log(nu) + (problem.y - xi) ** 2 / nu) + 0.5 * penalty * a @ Qa)
 
 
 def dense_posterior(
@@ -38,15 +36,7 @@ def dense_posterior(
     m0: FloatArray,
     sigma2: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Give xi and nu by the paper's formula, one d x d factorization per bag: slow, and the check of everything else.
-
-    Examples
-    --------
-    >>> eye = np.eye(1)
-    >>> xi, nu = dense_posterior(np.ones(1), np.array([[2.0]]), np.array([1.0]), eye, eye, np.zeros(1), 0.5)
-    >>> xi.tolist(), nu.tolist()
-    ([1.0], [1.0])
-    """
+    """Give xi and nu by the paper's formula, one d x d factorization per bag: slow, and the check of everything else."""
     xi, nu = np.empty(len(mu)), np.empty(len(mu))
     for i, N in enumerate(sizes):
         solved = np.linalg.solve(R + Sigma / N, np.column_stack([mu[i] - m0, R @ alpha]))
@@ -73,7 +63,7 @@ def probit_objective(theta: FloatArray, problem: Problem, penalty: float) -> tup
     root = np.sqrt(1.0 + V)
     m = xi / root
     t = problem.y * m
-    Qa = problem.precision(a)
+    Qa = a if problem.Q is None else problem.Q @ a
     value = -float(special.log_ndtr(t).sum()) + 0.5 * penalty * float(a @ Qa) + 0.5 * float(w[0] / INTERCEPT_SD) ** 2
     by_m = -problem.y * _mills(t)
     by_xi, by_V = by_m / root, -0.5 * by_m * xi / root**3

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import integrate
 from tests.distribution.known_weights import dense_posterior, label_posterior
 
-from crosslevel.distribution.features import BagFeatures, LandmarkMap
 from crosslevel.distribution.shrinkage.eigenbasis import eigenbasis, integral_kernel, shrink_factors
 from crosslevel.distribution.shrinkage.likelihood import Problem
-from crosslevel.distribution.shrinkage.model import basis_of, standardize
-from crosslevel.errors import InputError
+from crosslevel.distribution.shrinkage.model import standardize
 
 SIZES = np.array([1.0, 1.5, 2.0, 5.0, 20.0, 100.0, 1000.0, 1e6, 1e12, np.inf])
 
@@ -25,7 +21,7 @@ def positive(rng, d, ridge=0.2):
 
 @pytest.mark.parametrize("kernel", ["k", "another"])
 @pytest.mark.parametrize("eta", [1e-3, 0.07, 30.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_eigenbasis_is_the_dense_formula(kernel, eta, seed):
     rng = np.random.default_rng(seed)
     d = 7
@@ -40,7 +36,7 @@ def test_eigenbasis_is_the_dense_formula(kernel, eta, seed):
     dense_xi, dense_nu = dense_posterior(alpha, mu, SIZES, eta * R0, Sigma, m0, 0.3)
     np.testing.assert_allclose(xi, dense_xi, rtol=0, atol=1e-10)
     np.testing.assert_allclose(nu, dense_nu, rtol=0, atol=1e-10)
-    assert problem.precision(a) @ a == pytest.approx(alpha @ K @ alpha, rel=1e-10)
+    assert a @ (np.eye(d) if basis.Q is None else basis.Q) @ a == pytest.approx(alpha @ K @ alpha, rel=1e-10)
 
 
 def test_a_bag_known_exactly_is_not_shrunk_and_an_empty_one_is_the_prior():
@@ -60,11 +56,6 @@ def test_coordinates_below_rounding_are_dropped():
     np.testing.assert_allclose(basis.s, 0.01, rtol=1e-6)
 
 
-def test_a_kernel_without_positive_eigenvalues_is_refused():
-    with pytest.raises(InputError):
-        eigenbasis(np.zeros((2, 2)), np.eye(2))
-
-
 @pytest.mark.parametrize(("length", "sd"), [(0.7, 1.3), (2.0, 0.4)])
 def test_integral_kernel_is_the_integral(length, sd):
     U = np.array([[-0.4], [0.0], [1.1]])
@@ -75,18 +66,6 @@ def test_integral_kernel_is_the_integral(length, sd):
     by_hand = np.array([[integrate.quad(product, -30, 30, (x, y), epsabs=1e-13)[0] for y in U[:, 0]] for x in U[:, 0]])
     constant = np.sqrt(2 * np.pi / (2 / length**2 + 1 / sd**2))
     np.testing.assert_allclose(constant * integral_kernel(U, length, sd), by_hand, rtol=1e-9)
-
-
-def test_what_a_basis_cannot_do_without_is_asked_for():
-    mu, K = np.eye(3)[:2], np.eye(3)
-    features = BagFeatures(mu, np.ones(2), K, 0.1 * K, mu.mean(axis=0))
-    landmarks = LandmarkMap(np.arange(6.0).reshape(3, 2), 1.5, np.ones(2))
-    with pytest.raises(InputError):
-        basis_of(replace(features, within=None), "base", None)
-    for some, width in ((features, 1.0), (replace(features, map=landmarks), None)):
-        with pytest.raises(InputError):
-            basis_of(some, "integral", width)
-    assert len(basis_of(replace(features, map=landmarks), "integral", 1.0).s) > 0
 
 
 def test_labels_are_standardized_and_constant_ones_only_centered():

@@ -9,7 +9,6 @@ from scipy import stats
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear.model import decompose, penalty_grid
 from crosslevel.distribution.linear.penalty import fit_evidence, log_evidence
-from crosslevel.errors import InputError
 
 
 def case(n=25, d=6, seed=0):
@@ -115,36 +114,6 @@ def test_moving_and_scaling_labels_moves_and_scales_predictions():
     a, b = one.predict(features), two.predict(features)
     np.testing.assert_allclose(b.mean, 100.0 - 4.0 * a.mean, rtol=1e-8)
     np.testing.assert_allclose(b.std, 4.0 * a.std, rtol=1e-8)
-
-
-def test_an_unknown_prior():
-    features, y = case()
-    with pytest.raises(InputError, match="prior="):
-        fit_evidence([features], y, "flat")
-
-
-def test_the_grid_of_penalties_has_four_in_every_decade():
-    features, y = case()
-    design = decompose(features, y, "iid", True)
-    largest = np.linalg.svd(features.mu - features.mu.mean(axis=0), compute_uv=False)[0] ** 2
-    grid = penalty_grid(design)
-    assert grid[0] == pytest.approx(1e-13 * largest)
-    assert grid[-1] == pytest.approx(1e3 * largest)
-    np.testing.assert_allclose(grid[1:] / grid[:-1], 10**0.25)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_what_a_fit_says_of_itself(intercept):
-    features, y = case()
-    found = fit_evidence([features], y, "iid", intercept)
-    assert found.intercept == pytest.approx(
-        found.predict(BagFeatures(np.zeros((1, 6)), np.ones(1), features.K, None, features.m0)).mean[0]
-    )
-    Z = features.mu - features.mu.mean(axis=0) if intercept else features.mu
-    hat = Z @ np.linalg.solve(Z.T @ Z + found.penalty * np.eye(6), Z.T)
-    assert found.edf == pytest.approx(np.trace(hat) + intercept, rel=1e-9)
-    assert found.base == (1 / 25 if intercept else 0.0)
-    assert decompose(features, y, "iid", intercept).intercept is intercept
 
 
 def test_directions_in_which_bags_do_not_differ_are_none():

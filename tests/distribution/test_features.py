@@ -7,8 +7,7 @@ import pytest
 
 from crosslevel.data.bags import Bags
 from crosslevel.distribution import features as module
-from crosslevel.distribution.features import LandmarkMap, blocks, pool, root_inverse, squared_distances
-from crosslevel.errors import InputError
+from crosslevel.distribution.features import LandmarkMap, pool, root_inverse, squared_distances
 
 
 def maps_of(bags, d=7):
@@ -81,17 +80,6 @@ def test_weights_scale_out_and_a_weight_of_two_is_two_people_in_the_mean(world):
     assert (one.sizes < 0.99 * two.sizes).any()
 
 
-def test_people_of_weight_zero_leave_no_trace(world):
-    bags, _ = world
-    fmap = maps_of(bags)[0]
-    values = np.insert(bags.values, bags.offsets[:-1], 1e3, axis=0)
-    weights = np.insert(bags.weights, bags.offsets[:-1], 0.0)
-    padded = Bags(values, bags.offsets + np.arange(len(bags) + 1), weights=weights)
-    one, two = (pool(b, [fmap], within=True)[0] for b in (bags, padded))
-    np.testing.assert_allclose(one.mu, two.mu, atol=1e-13)
-    np.testing.assert_allclose(one.within, two.within, atol=1e-13)
-
-
 def test_bags_of_one_have_no_covariance_within():
     bags = Bags(np.arange(6.0).reshape(3, 2), np.arange(4))
     found = pool(bags, maps_of(bags)[:1], within=True)[0]
@@ -115,12 +103,6 @@ def test_stored_float32_people_equal_those_in_memory(world, tmp_path):
     np.testing.assert_allclose(stored.effective_sizes, bags.effective_sizes)
 
 
-def test_blocks_name_the_bags_they_cut():
-    bags = Bags(np.arange(7.0)[:, None], [0, 1, 5, 7])
-    found = [(v.ravel().tolist(), b.tolist(), w.tolist()) for v, _, b, w in blocks(bags, 3)]
-    assert found == [([0, 1, 2], [0, 1], [0, 1]), ([3, 4, 5], [0, 2], [1, 2]), ([6], [0], [2])]
-
-
 def test_distances_far_from_the_origin_keep_their_digits():
     rng = np.random.default_rng(0)
     X, U = rng.normal(size=(5, 3)) + 1e6, rng.normal(size=(4, 3)) + 1e6
@@ -135,13 +117,3 @@ def test_root_inverse_whitens_and_drops_directions_that_are_none():
     assert A.shape == (6, 3)
     np.testing.assert_allclose(A.T @ K @ A, np.eye(3), atol=1e-10)
     np.testing.assert_allclose(A @ A.T, np.linalg.pinv(K), atol=1e-8)
-
-
-def test_messages(world, tmp_path):
-    bags, _ = world
-    with pytest.raises(InputError):
-        pool(bags, [LandmarkMap(np.zeros((2, 3)), 1.0, np.ones(3))])
-    np.save(tmp_path / "people.npy", np.array([[0.0], [np.nan]]))
-    bad = Bags(np.load(tmp_path / "people.npy", mmap_mode="r"), [0, 1, 2])
-    with pytest.raises(InputError):
-        pool(bad, [LandmarkMap(np.zeros((1, 1)), 1.0, np.ones(1))])

@@ -9,13 +9,13 @@ from scipy import special, stats
 from crosslevel.data.bags import Bags
 from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.sampled.estimator import FullBayes, FullBayesClassifier
-from crosslevel.distribution.sampled.sampler import HyperPrior, Settings, prior_around, sample_posterior
+from crosslevel.distribution.sampled.sampler import HyperPrior, Settings, sample_posterior
 from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
 from crosslevel.distribution.shrinkage.estimator import MeanShrinkage
 from crosslevel.distribution.shrinkage.laplace import fit_evidence
 from crosslevel.distribution.shrinkage.likelihood import INTERCEPT_SD, Problem
 from crosslevel.distribution.shrinkage.probit import fit_probit
-from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
+from crosslevel.errors import ConvergenceError, CrosslevelWarning
 
 pytest.importorskip("numpyro")
 
@@ -130,16 +130,6 @@ def test_classifier_is_less_sure_of_small_bags():
     assert set(model.posteriors_[0]["posterior"].data_vars) == {"alpha", "intercept", "eta", "rho"}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"n_chains": 1}, {"prior_scale": 0.0}, {"shrinkage_kernel": "j"}],
-)
-def test_bad_parameters_get_a_sentence(given):
-    bags, y = spreads(10, 0)
-    with pytest.raises(InputError):
-        FullBayes(**SHORT | given).fit(bags, y)
-
-
 def ranks_of_truth(probit, replicates, keep=63):
     prior = HyperPrior((0.0, 0.0), (0.7, 0.7)) if probit else HyperPrior((-1.0, 0.0, 0.0), (0.7, 0.7, 0.7))
     ranks = []
@@ -181,19 +171,6 @@ def test_log_score_is_not_worse_than_laplace():
     assert nll_differences(range(2)).mean() < 0.02
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_log_score_is_not_worse_than_laplace_over_twenty_draws():
-    difference = nll_differences(range(20))
-    assert difference.mean() < 2 * difference.std(ddof=1) / np.sqrt(20) + 1e-3
-
-
-def test_prior_is_centered_at_the_evidence():
-    problem, _ = simulate(HyperPrior((-1.0, 0.0, 0.0), (0.5, 0.5, 0.5)), 1)
-    fit = fit_evidence(problem)
-    np.testing.assert_allclose(prior_around(fit, 0.5).location, np.log([fit.sigma2, fit.eta, fit.rho2]))
-
-
 def test_progress_counts_the_draws_and_moves_none():
     X, y = spreads(20, 0)
     short = {"n_landmarks": 4, "n_chains": 2, "n_warmup": 30, "n_draws": 20, "allow_unconverged": True}
@@ -207,25 +184,3 @@ def test_progress_counts_the_draws_and_moves_none():
     assert heard[0] == (len(X.values), len(X.values))  # people, then fits of features, then draws
     assert heard[-51:] == [(0, None), *((i, 50) for i in range(1, 51))]
     assert (5, 6) in heard
-
-
-@pytest.mark.parametrize("cls", [FullBayes, FullBayesClassifier])
-def test_the_lengths_of_chains_are_those_of_the_sampler(cls, monkeypatch):
-    from crosslevel.distribution.sampled import sampler
-
-    told = {}
-
-    class StopError(Exception):
-        pass
-
-    def sample(potential, data, start, **given):
-        told.update(given, n_chains=len(start["z"]))
-        raise StopError
-
-    monkeypatch.setattr(sampler, "sample_nuts", sample)
-    X, y = spreads(20, 0)
-    with pytest.raises(StopError):
-        cls(n_landmarks=4, n_chains=3, n_warmup=17, n_draws=29, random_state=5).fit(X, y if cls is FullBayes else y > 2)
-    assert {name: told[name] for name in ("n_chains", "n_warmup", "n_draws", "seed")} == {
-        "n_chains": 3, "n_warmup": 17, "n_draws": 29, "seed": 5,
-    }  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import optimize, special, stats
+from tests.distribution.known_weights import regression_objective
 
 from crosslevel.distribution.shrinkage import likelihood
 from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
 from crosslevel.distribution.shrinkage.laplace import evidence, fit_evidence
-from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, map_objective
+from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, ridge_start
 from crosslevel.numerics.evidence import Convergence
 
 
@@ -21,7 +22,7 @@ def make_problem(n=60, q=5, seed=0, sizes=(1.0, 5.0, 20.0), dense=False):
 
 
 @pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_gradient_is_the_finite_difference(dense, seed):
     problem = make_problem(seed=seed, dense=dense)
     at, start = np.log([0.5, 0.01, 2.0]) + 0.5 * np.random.default_rng(seed).normal(size=3), np.zeros(6)
@@ -60,11 +61,19 @@ def test_near_quadrature_when_bags_are_small():
     assert approximate == pytest.approx(exact, abs=0.05)
 
 
-def test_mode_is_the_minimum_of_the_map_objective():
+def test_mode_is_the_minimum_of_the_objective():
     problem = make_problem()
     found = evidence(np.log([0.5, 0.01, 2.0]), problem, np.zeros(6))
-    theta = np.concatenate([found.w[1:], found.w[:1], np.log([0.5, 0.01])])
-    np.testing.assert_allclose(map_objective(theta, problem, 0.5)[1][:6], 0.0, atol=1e-6)
+    slope = optimize.approx_fprime(found.w, lambda w: regression_objective(w, problem, 0.5, 0.01, 0.5), 1e-6)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-4)
+
+
+def test_ridge_start_solves_the_normal_equations():
+    problem = make_problem(dense=True)
+    a, b = ridge_start(problem, 1e9, 0.3)  # no shrinkage
+    residual = problem.y - b - problem.delta @ a
+    np.testing.assert_allclose(problem.delta.T @ residual, 0.3 * problem.Q @ a, atol=1e-6)
+    assert residual.sum() == pytest.approx(0.0, abs=1e-9)
 
 
 def test_fit_finds_the_truth_and_its_predictions_cover():
@@ -103,12 +112,6 @@ def test_predictive_is_the_mean_and_variance_over_weights_and_embeddings():
     mean, variance = fit.scores(problem)
     np.testing.assert_allclose(mean, labels.mean(axis=0), atol=0.01)
     np.testing.assert_allclose(variance, labels.var(axis=0), rtol=0.015)
-
-
-def test_every_start_ends_at_a_stationary_point_of_the_evidence():
-    found = fit_evidence(make_problem(n=200, seed=5), n_searches=3)
-    assert found.convergence.converged
-    assert found.convergence.n_searches == 3
 
 
 @pytest.mark.parametrize("wrong", ["size", "square"])

@@ -8,7 +8,6 @@ from scipy import integrate, special, stats
 
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear.logistic import INTERCEPT_VARIANCE, find_weights, fit_logistic
-from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial, find_mode
 
 
@@ -90,5 +89,3 @@ def test_the_more_probable_candidate_is_kept():
     good, t = case(200)
     bad = BagFeatures(np.random.default_rng(5).uniform(size=good.mu.shape), good.sizes, good.K, None, good.m0)
     assert fit_logistic([bad, good], t).chosen == 1
-    with pytest.raises(InputError, match="prior="):
-        fit_logistic([good], t, "flat")

@@ -8,7 +8,6 @@ import pytest
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear.model import decompose, penalty_grid
 from crosslevel.distribution.linear.penalty import fit_ridge, losses
-from crosslevel.errors import InputError
 
 
 def case(n=20, d=5, seed=0):
@@ -113,9 +112,3 @@ def test_the_candidate_of_least_error_is_kept():
     bad = BagFeatures(np.random.default_rng(5).uniform(size=good.mu.shape), good.sizes, good.K, None, good.m0)
     found = fit_ridge([bad, good], y)
     assert found.chosen == 1
-
-
-def test_an_unknown_rule():
-    features, y = case()
-    with pytest.raises(InputError, match="rule="):
-        fit_ridge([features], y, rule="aic")

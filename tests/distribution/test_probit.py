@@ -26,8 +26,8 @@ def make_problem(n=100, q=4, seed=0, dense=False):
     return Problem(delta, N, s, y, np.cov(rng.normal(size=(q, 30))) if dense else None)
 
 
-@pytest.mark.parametrize("xi", [-3.0, -0.2, 0.0, 1.4])
-@pytest.mark.parametrize("variance", [1e-6, 0.3, 4.0, 60.0])
+@pytest.mark.parametrize("xi", [-3.0, 1.4])
+@pytest.mark.parametrize("variance", [1e-6, 4.0])
 def test_predictive_is_the_integral_over_the_latent_score(xi, variance):
     sd = np.sqrt(variance)
     middle = [-xi / sd] if abs(xi / sd) < 12 else None  # where Phi turns, however steeply

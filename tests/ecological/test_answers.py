@@ -16,7 +16,7 @@ from crosslevel.data.simulate.nation import Nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.answers import Setting, answer
-from crosslevel.ecological.confounding import FALLBACK, Confounding
+from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.quantities import (
     Block,
     Quantity,
@@ -48,8 +48,11 @@ class Stub:
             assert set(part.place[index]) <= set(range(places.start, places.stop))
         return [[f[:, index].copy() for f in self.f] for index in parts]
 
-    def confounded(self, number: int, *rest: object) -> None:
-        return None
+    def confounded(
+        self, number: int, places: slice, index: np.ndarray, logits: list[np.ndarray], seed: int
+    ) -> list[np.ndarray]:
+        """Move every part by deviates of its own, whichever other places are asked for."""
+        return [f + np.random.default_rng(1).normal(size=self.f[0].shape)[:, index] for f in logits]
 
     def distance(self, number: int, parts: np.ndarray) -> np.ndarray:
         return parts / 10
@@ -96,8 +99,6 @@ def ask(
     parts: list[Partition] | None = None,
     several: bool = False,
     interval: str = "model",
-    confounding: Confounding = FALLBACK,
-    shrinkage: float = 0.0,
     block: int = 1_000_000,
 ) -> Estimates:
     question = Question(rollup, denominator, contrast, reference, 0.9, len(f[0]), 0, interval)
@@ -110,8 +111,7 @@ def ask(
         "pyarrow",
         (),
         {},
-        confounding,
-        (shrinkage,) * 3,
+        SHIPPED if interval == "confounding" else None,
     )
     return answer(Stub(parts or [partition()], *f, block=block), question, setting)
 
@@ -238,33 +238,6 @@ def test_confounding_intervals_add_up_and_hold_the_model_s() -> None:
     part = partition()
     in_a = np.asarray(wide.draws)[:, :2] @ part.share[:2]
     np.testing.assert_allclose(in_a, 0.5, atol=1e-8)
-    assert f"tau {FALLBACK.tau}" in wide.interval
-
-
-def test_no_confounding_gives_the_model_s_intervals() -> None:
-    f = logits(5)
-    plain, same = ask(STATES, f), ask(STATES, f, interval="confounding", confounding=Confounding(0.0, 0.0))
-    for column in ("estimate", "conf_low", "conf_high", "std_error"):
-        np.testing.assert_array_equal(same[column], plain[column])
-
-
-def test_estimates_are_pulled_toward_their_places() -> None:
-    f = logits(6)
-    free, half, all_ = (ask(HERE, f, interval="confounding", shrinkage=pull) for pull in (0.0, 0.5, 1.0))
-    away = [np.abs(found["estimate"] - found["neighborhood"])[:4] for found in (free, half, all_)]
-    assert (away[1] < away[0]).all()
-    np.testing.assert_allclose(away[2], 0.0, atol=1e-9)
-    np.testing.assert_array_equal(
-        ask(HERE, f, shrinkage=0.5)["estimate"], free["estimate"]
-    )  # under the model nothing is pulled
-
-
-def test_the_confounding_of_a_subgroup_is_one_in_all_places() -> None:
-    """Shared effects do not average out over places, those of single places do."""
-    f = np.zeros((4000, 8))
-    shared = ask(ALL, f, interval="confounding", confounding=Confounding(0.3, 0.0))
-    own = ask(ALL, f, interval="confounding", confounding=Confounding(0.0, 0.3))
-    assert (shared["std_error"] > 1.3 * own["std_error"]).all()
 
 
 def test_contrasts_are_of_the_draws() -> None:
@@ -289,17 +262,6 @@ def test_contrasts_are_of_the_draws() -> None:
     assert nation_.keys == ("kind", "against")
     with pytest.raises(InputError, match="reference="):
         ask(HERE, f, contrast="difference", reference="z")
-
-
-def test_titles_say_what_and_where() -> None:
-    f, g = logits(9), logits(10)
-    assert ask(HERE, f).title == "Share with yes of each subgroup, by town"
-    assert ask(ALL, f, contrast="ratio").title == "Ratio of share with yes between subgroups, everywhere"
-    assert ask(STATES, f, g, totals=VOTES, denominator="turnout").title == "Turnout of each subgroup, by state"
-    assert (
-        ask(STATES, f, g, totals=VOTES, denominator="people").title
-        == "Share of everybody with yes of each subgroup, by state"
-    )
 
 
 def test_three_levels_are_compared_pairwise_within_outcomes() -> None:

@@ -36,13 +36,9 @@ def places(coords=("lon", "lat"), population=None, **changed):
         {"spatial": "matern"},
         {"metric": "degrees"},
         {"spatial": None, "metric": "plane"},
-        {"nugget": "yes"},
-        {"match_totals": None},
-        {"sampling_error": 2},
     ],
 )
 def test_parameters_of_both_that_mean_nothing(make, settings):
-    _name, _value = list(settings.items())[-1]
     with pytest.raises(InputError):
         make(**settings)._check_parameters()
 
@@ -50,10 +46,10 @@ def test_parameters_of_both_that_mean_nothing(make, settings):
 @pytest.mark.parametrize(
     "model",
     [
-        EcologicalInference(likelihood="exact", spatial=None, nugget=False),
-        EcologicalInference(contextual_variance=-0.1),
         EcologicalInference(n_bins=1),
-        EcologicalInference(inference="nut"),
+        DistributionRegression(nugget="yes"),
+        DistributionRegression(match_totals=None),
+        DistributionRegression(sampling_error=2),
         DistributionRegression(n_restarts=0),
         DistributionRegression(kernel="products"),
         DistributionRegression(kernel="product", spatial=None),
@@ -209,7 +205,7 @@ def test_people_must_be_there():
 
 
 def test_the_call_tells_what_differs_from_the_defaults():
-    model = EcologicalInference(n_bins=6, nugget=True, n_jobs=2, hyperparameters={"effect_variance": 1.0})
+    model = EcologicalInference(n_bins=6, n_jobs=2, hyperparameters={"effect_variance": 1.0})
     said = describe_call(model, "fit", {"by": "town", "coords": ["lon", "lat"], "where": None})
     assert said == (
         "EcologicalInference(hyperparameters={'effect_variance': 1.0}, n_bins=6).fit(by='town', coords=['lon', 'lat'])"

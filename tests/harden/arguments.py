@@ -34,7 +34,7 @@ SECONDS = 60
 BATCH = 8
 LEAST = 3
 """Batches that are tried however little time there is."""
-SLOW = {"multinomial_dirichlet", "hidden_label", "compare_places"}
+SLOW = {"multinomial_dirichlet"}
 """Functions left to their own tests: one call takes seconds."""
 VALUES: dict[str, Any] = {
     "None": None,

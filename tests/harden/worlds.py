@@ -433,11 +433,11 @@ def _survey(rng: np.random.Generator) -> Data:
     return {"rows": {"age": age, "treated": rng.integers(0, 2, n), "arm": arm, "y": y, "w": rng.choice([2.0, 4.0], n)}}
 
 
-def _krls(make: Callable[[], Any], binary: bool, frames: dict[str, Any]) -> Answer:
+def _krls(frames: dict[str, Any]) -> Answer:
     rows = frames["rows"]
     X = {c: rows[c] for c in _names(rows) if c in ("age", "treated", "arm")}
     y, w = (np.asarray(rows[c], dtype=float) for c in ("y", "w"))
-    model = make().fit(pa.table(X) if isinstance(rows, pa.Table) else pd.DataFrame(X), y > 2.0 if binary else y, w)
+    model = cl.KRLS().fit(pa.table(X) if isinstance(rows, pa.Table) else pd.DataFrame(X), y, w)
     found = _read(model.effects())
     return {n: v for n, v in found.items() if n in ("key", "estimate", "std_error")}
 
@@ -578,9 +578,7 @@ def _forecasts(rng: np.random.Generator) -> Data:
 
 def _judged(frames: dict[str, Any]) -> Answer:
     rows = {n: np.asarray(frames["rows"][n], dtype=float) for n in ("truth", "mean", "std")}
-    found = _read(diagnostics.calibration_table(**rows))
-    scale = diagnostics.fit_conformal(**rows)
-    return {**found, "factors": np.array(list(scale.factors.values())), "overall": np.array(scale.overall)}
+    return _read(diagnostics.calibration_table(**rows))
 
 
 def _streamed(frames: dict[str, Any]) -> Answer:
@@ -765,22 +763,13 @@ WORLDS = {
         World(
             "KRLS",
             _survey,
-            partial(_krls, cl.KRLS, False),
+            _krls,
             rows=("rows",),
             columns=("rows",),
             weight=("rows", "w"),
             tolerance=1e-5,
             # where the penalty sits at its lower limit the rounding of the kernel's sums is magnified, to 3e-5 standard errors
             in_errors=dict.fromkeys(TELLINGS, 1e-3),
-        ),
-        World(
-            "KernelLogistic",
-            _survey,
-            partial(_krls, lambda: cl.krls.KernelLogistic(penalty=0.5), True),
-            rows=("rows",),
-            columns=("rows",),
-            weight=("rows", "w"),
-            tolerance=1e-5,
         ),
         _table_world("bounds", ecological.bounds, problem=_within),
         _table_world("neighborhood", ecological.neighborhood),

@@ -99,15 +99,3 @@ def test_bands_hold_what_the_kernel_does_not_foresee(world):
         alone.append(np.mean(off <= 1.96 * np.sqrt(found["std_error"] ** 2 - bias**2)))
     assert np.mean(held) > 0.93
     assert np.mean(alone) < 0.915  # the posterior by itself
-
-
-@pytest.mark.slow
-def test_pointwise_bands_cover_on_average_over_the_curve():
-    hits = []
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        X, f, _, noise, _ = interactions(rng, 150)
-        found = KRLS().fit(X, f + noise * rng.normal(size=150)).pointwise_bands("x0")
-        truth = np.cos(X[:, 0]) + 0.8 * X[:, 2]
-        hits.append(np.mean((found["conf_low"] <= truth) & (truth <= found["conf_high"])))
-    assert 0.92 < np.mean(hits) <= 1.0

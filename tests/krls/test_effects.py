@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.columns import Category, Number
-from crosslevel.krls.effects import Effect, Switch, average_functionals, build_effects, pointwise_effects
+from crosslevel.krls.effects import Effect, average_functionals, build_effects, pointwise_effects
 from crosslevel.krls.reading import Encoding
 from crosslevel.krls.spectrum import GaussianKernel, standardize
 
@@ -60,23 +60,15 @@ def test_kinds_and_names(world):
     assert [e.contrast for e in effects[2:]] == ["1 - 0", "y - x", "z - x"]
 
 
-def test_pointwise_effects_equal_brute_force(world):
+def test_pointwise_effects_equal_brute_force_at_rows_old_and_new(world, rng):
     X, _, scaling, effects, kernel, coef = world
-    found = pointwise_effects(kernel, effects, coef)
-    for e, effect in enumerate(effects):
-        np.testing.assert_allclose(found[:, e], brute(kernel, scaling, coef, X, effect), atol=1e-8, err_msg=effect.term)
-
-
-def test_pointwise_effects_at_new_rows(world, rng):
-    _, _, scaling, effects, kernel, coef = world
     new = np.column_stack(
         [rng.normal(size=(4, 2)), [0, 1, 0.5, 2], [0, 1, 0, 1], [0, 0, 1, 1]]
     )  # also impossible people
-    found = pointwise_effects(kernel, effects, coef, scaling.apply(new))
-    for e, effect in enumerate(effects):
-        np.testing.assert_allclose(
-            found[:, e], brute(kernel, scaling, coef, new, effect), atol=1e-8, err_msg=effect.term
-        )
+    for rows, at in ((X, None), (new, scaling.apply(new))):
+        found = pointwise_effects(kernel, effects, coef, at)
+        for e, effect in enumerate(effects):
+            np.testing.assert_allclose(found[:, e], brute(kernel, scaling, coef, rows, effect), atol=1e-8)
 
 
 def test_average_functionals_average_the_pointwise_effects(world):
@@ -127,14 +119,3 @@ def test_dummies_one_at_a_time_leave_their_siblings(rng):
         np.testing.assert_allclose(found[:, e], expected, atol=1e-10)
     whole = pointwise_effects(kernel, build_effects(encoding, X, scaling), coef)
     assert np.abs(found[:, 3:] - whole[:, 3:]).max() > 0.01
-
-
-def test_derivatives_of_binary_columns_when_asked(rng):
-    X, _, scaling, encoding = three_levels(rng)
-    effects = build_effects(encoding, X, scaling, contrast="dummy", first_differences=False)
-    assert {e.kind for e in effects} == {"derivative"}
-
-
-def test_levels_are_found_by_the_nearest_point():
-    switch = Switch(np.array([1]), np.array([[-1.0], [2.0]]))
-    assert switch.levels(np.array([[9.0, 2.0], [9.0, -1.0]])).tolist() == [1, 0]

@@ -7,7 +7,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.model_selection import cross_val_score
 
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.krls import KRLS
@@ -50,30 +49,6 @@ def test_units_of_y_and_x(smooth):
     np.testing.assert_allclose(two.effects()["std_error"], one.effects()["std_error"] * [0.01, 10, 10], rtol=1e-6)
     assert two.loo_ == pytest.approx(100 * one.loo_, rel=1e-8)
     assert two.r2_ == pytest.approx(one.r2_, rel=1e-8)
-
-
-def test_a_count_of_two_is_two_rows(mixed, rng):
-    X, y = mixed(50)
-    counts = rng.integers(0, 4, 50)
-    cluster = rng.integers(0, 9, 50)
-    one = KRLS().fit(X, y, sample_weight=counts)
-    two = KRLS().fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    assert one.penalty_ == pytest.approx(two.penalty_, rel=1e-9)
-    same(one.effects(), two.effects(), 1e-8)
-    assert np.isnan(one.fitted_[counts == 0]).all()
-    one = KRLS(penalty=0.3).fit(X, y, counts, cluster)
-    two = KRLS(penalty=0.3).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts), cluster=np.repeat(cluster, counts))
-    same(one.effects(), two.effects(), 1e-8)
-
-
-def test_survey_weights_know_no_scale_and_differ_from_counts(mixed, rng):
-    X, y = mixed(50)
-    w = rng.uniform(0.2, 3.0, 50)
-    one, two = (KRLS(weights="survey").fit(X, y, factor * w) for factor in (1.0, 1000.0))
-    same(one.effects(), two.effects(), 1e-7)
-    w = rng.integers(1, 6, 50)
-    counts, survey = KRLS(penalty=1.0).fit(X, y, w), KRLS(penalty=1.0, weights="survey").fit(X, y, w)
-    assert (counts.effects()["std_error"] < survey.effects()["std_error"]).all()  # three times as many people
 
 
 def test_every_kind_of_frame_gives_the_same(people):
@@ -163,30 +138,6 @@ def test_missing_rows_keep_their_place(people):
     assert mean.shape == error.shape == (90,)
 
 
-def test_missing_rows_of_arrays(smooth):
-    X, y = smooth(40)
-    X[3, 0] = y[7] = np.nan
-    model = KRLS(missing="drop", penalty=0.5).fit(X, y)
-    assert np.flatnonzero(np.isnan(model.fitted_)).tolist() == [3, 7]
-    rest = np.setdiff1d(np.arange(40), [3, 7])
-    same(model.effects(), KRLS(penalty=0.5).fit(X[rest], y[rest]).effects())
-
-
-def test_effects_at_new_rows(people):
-    frame, y = people
-    model = KRLS(penalty=0.5).fit(frame, y)
-    np.testing.assert_allclose(model.effects_at(frame.iloc[5:9]), model.pointwise_effects_[5:9], rtol=1e-8)
-
-
-def test_population_adds_the_spread_of_effects(smooth):
-    X, y = smooth(60)
-    model = KRLS().fit(X, y)
-    sample, population = model.effects(), model.effects(target="population")
-    extra = population["std_error"] ** 2 - sample["std_error"] ** 2
-    np.testing.assert_allclose(extra, model.pointwise_effects_.var(axis=0, ddof=1) / 60, rtol=1e-8)
-    np.testing.assert_allclose(np.diag(model.effects_covariance("population")), population["std_error"] ** 2)
-
-
 def test_table_is_consistent(smooth):
     X, y = smooth(60)
     model = KRLS().fit(X, y, cluster=np.arange(60) % 20)
@@ -203,14 +154,6 @@ def test_table_is_consistent(smooth):
     assert "penalty" in model.summary()
 
 
-def test_path_is_told(mixed):
-    X, y = mixed(60)
-    model = KRLS().fit(X, y)
-    assert "60 rows collapsed to" in model.path_
-    assert KRLS(method="exact").fit(X, y).path_ == "exact, 60 rows"
-    np.testing.assert_allclose(KRLS(method="exact").fit(X, y).fitted_, model.fitted_, rtol=1e-6)
-
-
 def test_notes_for_the_reader(rng):
     X = {"income": np.exp(1.5 * rng.normal(size=80)), "age": rng.normal(size=80)}
     X["years"] = 2 * X["age"] + 1
@@ -225,16 +168,3 @@ def test_a_penalty_at_its_limit_is_told(rng):
     with pytest.warns(CrosslevelWarning):
         model = KRLS().fit(X, np.sin(X[:, 0]))
     assert "lower limit" in model.effects().warnings[0]
-
-
-def test_cross_validation(smooth):
-    X, y = smooth(80)
-    assert cross_val_score(KRLS(), X, y, cv=4).mean() > 0.3
-
-
-def test_r2_of_average_effects(smooth):
-    X, y = smooth(60)
-    model = KRLS(first_differences=False).fit(X, y)
-    index = X @ model.average_effects_
-    assert model.r2_ame_ == pytest.approx(np.corrcoef(index, y)[0, 1] ** 2, rel=1e-9)
-    assert model.r2_ == pytest.approx(1 - np.var(y - model.fitted_) / np.var(y), rel=1e-9)

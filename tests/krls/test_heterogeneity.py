@@ -53,7 +53,7 @@ def test_steps_only(rng):
 def test_slope_along_a_binary_covariate_is_the_difference_of_groups(smooth):
     X, y = smooth(60)
     model = KRLS().fit(X, y)
-    slope = model.interactions(along="x2")
+    slope = model.effects(along="x2")
     gap = model.effects(by="x2", differences=True)
     for name in ("estimate", "std_error", "plug_in", "p_value"):
         np.testing.assert_allclose(slope[name], gap[name], rtol=1e-8)
@@ -62,37 +62,32 @@ def test_slope_along_a_binary_covariate_is_the_difference_of_groups(smooth):
 def test_plug_in_slopes_are_regressions_of_the_effects(mixed):
     X, y = mixed(60)
     model = KRLS().fit(X, y)
-    found, held = model.interactions(), model.interactions(adjust=True)
+    found = model.effects(along=["x0", "x1", "x2"])
     assert found.keys == ("term", "along")
-    A = np.column_stack([np.ones(60), X])
     for e in range(3):
         d = model.pointwise_effects_[:, e]
         for p in range(3):
             assert found["plug_in"][3 * e + p] == pytest.approx(np.polyfit(X[:, p], d, 1)[0])
             assert found["correlation"][3 * e + p] == pytest.approx(np.corrcoef(d, X[:, p])[0, 1])
-        np.testing.assert_allclose(held["plug_in"][3 * e : 3 * e + 3], np.linalg.lstsq(A, d, rcond=None)[0][1:])
-
-
-def test_units(smooth):
-    X, y = smooth(50)
-    one, two = KRLS(penalty=1.0).fit(X, y), KRLS(penalty=1.0).fit(X * [10, 100, 1], 7 * y)
-    factor = 7 / np.outer([10, 100, 1], [10, 100, 1]).ravel()
-    for adjust in (False, True):
-        left, right = one.interactions(adjust=adjust), two.interactions(adjust=adjust)
-        np.testing.assert_allclose(right["estimate"], left["estimate"] * factor, rtol=1e-6)
-        np.testing.assert_allclose(right["std_error"], left["std_error"] * factor, rtol=1e-6)
+    other = KRLS(penalty=model.penalty_).fit(X * [10, 100, 1], 7 * y).effects(along=["x0", "x1", "x2"])
+    factor = 7 / np.outer([10, 1, 1], [10, 100, 1]).ravel()  # x1 has two values, whose difference is the effect
+    for name in ("estimate", "std_error"):
+        np.testing.assert_allclose(other[name], found[name] * factor, rtol=1e-6)
 
 
 def test_factors_have_levels_to_vary_along(rng):
     frame = pd.DataFrame({"age": rng.normal(size=80), "arm": rng.choice(["a", "b", "c"], 80)})
-    model = KRLS(reference={"arm": "a"}).fit(frame, frame["age"] * (frame["arm"] == "b") + 0.1 * rng.normal(size=80))
-    found = model.interactions("age")
+    y = frame["age"] * (frame["arm"] == "b") + 0.1 * rng.normal(size=80)
+    model = KRLS(reference={"arm": "a"}).fit(frame, y)
+    found = model.effects(along=["age", "arm: b", "arm: c"]).select(term="age")
     assert found["along"].tolist() == ["age", "arm: b", "arm: c"]
     assert found["conf_low"][1] > 0.3
-    with pytest.raises(InputError, match="along="):
-        model.interactions(along="arm")
-    with pytest.raises(InputError, match="terms="):
-        model.interactions("aeg")
+    clustered = KRLS(reference={"arm": "a"}).fit(frame, y, cluster=np.arange(80) // 4).effects(along="age")
+    after = model.effects(along="age", cluster=np.arange(80) // 4)
+    np.testing.assert_allclose(after["std_error"], clustered["std_error"], rtol=1e-9)
+    for asked in ({"along": "arm"}, {"along": "age", "by": "arm"}, {"along": "age", "target": "population"}):
+        with pytest.raises(InputError):
+            model.effects(**asked)
 
 
 @pytest.mark.slow
@@ -106,7 +101,7 @@ def test_intervals_of_slopes_and_groups_cover():
         y = np.tanh(x[:, 0]) + 0.5 * x[:, 0] * (x[:, 1] + x[:, 2]) + 0.7 * rng.normal(size=200)
         model = KRLS().fit(x, y)
         for p in (1, 2):
-            got = model.interactions("x0", along=f"x{p}")
+            got = model.effects(along=f"x{p}").select(term="x0")
             truth = np.polyfit(x[:, p], f0, 1)[0]
             hits["slope"].append(got["conf_low"][0] < truth < got["conf_high"][0])
         got = model.effects(by="x2").select(term="x0")

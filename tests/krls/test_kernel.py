@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from crosslevel.errors import InputError
 from crosslevel.krls import spectrum as kernels
 from crosslevel.krls import spectrum as spectra
-from crosslevel.krls.spectrum import GaussianKernel, decompose, max_variance_bandwidth, standardize
+from crosslevel.krls.spectrum import GaussianKernel, decompose, max_variance_bandwidth
 
 
 @pytest.mark.parametrize("block", [1, 40, 2**21])
@@ -34,14 +34,6 @@ def test_kernel_is_its_definition_in_any_blocks(rng, monkeypatch, block):
     np.testing.assert_allclose(spectrum.inverse_norms(X, 0.3, 2), np.diag(X.T @ G @ G @ X), rtol=1e-10)
 
 
-def test_scaling_counts_rows(rng):
-    X, m = rng.normal(size=(6, 2)), np.array([1, 2, 3, 1, 1, 4])
-    written = np.repeat(X, m, axis=0)
-    found = standardize(X, m * 1.0)
-    np.testing.assert_allclose(found.mean, written.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(found.sd, written.std(axis=0, ddof=1), rtol=1e-12)
-
-
 def test_maximum_variance_bandwidth(rng):
     Z, m = rng.normal(size=(15, 3)), rng.integers(1, 4, 15)
     written = np.repeat(Z, m, axis=0)
@@ -56,8 +48,3 @@ def test_too_many_distinct_rows_are_refused_with_an_estimate(monkeypatch):
     with pytest.raises(InputError):
         spectra.check_memory(60_000, 70_000)
     assert spectra.check_memory(1_000, 1_000) == spectra.memory_needed(1_000)
-
-
-def test_free_memory_is_known_here():
-    free = spectra.available_memory()
-    assert free is None or free > 2**20

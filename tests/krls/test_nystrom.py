@@ -8,7 +8,7 @@ import pytest
 import crosslevel.krls.covariance as clusters
 import crosslevel.krls.nystrom as ny
 from crosslevel import load, save
-from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.errors import CrosslevelWarning
 from crosslevel.krls import KRLS
 from crosslevel.krls.model import collapse
 from crosslevel.krls.penalty import choose_penalty, losses
@@ -51,7 +51,7 @@ def test_leave_one_out_is_that_of_the_approximate_model(low_rank):
         rest = np.arange(len(u)) != i
         coef = np.linalg.solve(K[np.ix_(rest, rest)] + lam * np.eye(len(u) - 1), u[rest])
         out.append((u[i] - K[i, rest] @ coef) ** 2)
-    assert losses(found.spectrum, cells, np.array([lam])).loo[0] == pytest.approx(sum(out), rel=1e-9)
+    assert losses(found.spectrum, cells, np.array([lam]))[0][0] == pytest.approx(sum(out), rel=1e-9)
 
 
 def test_streamed_and_held_are_one(low_rank, monkeypatch, rng):
@@ -141,14 +141,6 @@ def test_it_says_that_it_is_an_approximation(smooth):
 
 
 @quiet
-def test_the_seed_decides(smooth):
-    X, y = smooth(60)
-    one, two, other = (KRLS(method="nystrom", rank=9, random_state=s).fit(X, y).fitted_ for s in (0, 0, 1))
-    np.testing.assert_array_equal(one, two)
-    assert np.abs(one - other).max() > 1e-6
-
-
-@quiet
 def test_a_saved_model_answers_the_same(smooth, tmp_path):
     X, y = smooth(60)
     model = KRLS(method="nystrom", rank=12).fit(X, y)
@@ -158,9 +150,3 @@ def test_a_saved_model_answers_the_same(smooth, tmp_path):
     np.testing.assert_allclose(again.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1], rtol=1e-8)
     np.testing.assert_allclose(again.effects()["std_error"], model.effects()["std_error"])
     assert again.effects().diagnostics["approximate"]
-
-
-@pytest.mark.parametrize("rank", [1, 2.5])
-def test_a_rank_that_is_none(smooth, rank):
-    with pytest.raises(InputError, match="rank="):
-        KRLS(method="nystrom", rank=rank).fit(*smooth(40))

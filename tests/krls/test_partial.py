@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -44,13 +42,6 @@ def test_it_gives_the_exact_numbers(curve):
         np.testing.assert_allclose(fewer.effects()[name], exact.effects()[name], rtol=1e-8)
 
 
-def test_counts_are_rows(curve, rng):
-    X, y = curve
-    counts = rng.integers(1, 4, len(y))
-    one, two = KRLS(0.5, method="partial").fit(X, y, counts), KRLS(0.5).fit(X, y, counts)
-    np.testing.assert_allclose(one.effects()["std_error"], two.effects()["std_error"], rtol=1e-7)
-
-
 def test_truncation_is_announced_and_predictions_are_its_own(curve):
     X, y = curve
     with pytest.warns(CrosslevelWarning):
@@ -76,9 +67,3 @@ def test_auto_goes_down_the_ways(curve, rng, monkeypatch):
     assert KRLS().fit(rough, outcome).path_ == "exact, 200 rows"
     monkeypatch.setattr(paths, "MOST_EXACT", 50)
     assert KRLS().fit(rough, outcome).path_.startswith("Nystrom approximation")
-
-
-def test_exact_ways_do_not_warn(curve):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        KRLS(method="partial").fit(*curve)

@@ -24,9 +24,7 @@ def data(rng):
 
 
 @pytest.mark.parametrize("clustered", [False, True])
-@pytest.mark.parametrize(
-    "params", [{}, {"inference": "hc3", "contrast": "dummy"}, {"weights": "survey", "reference": {"arm": "c"}}]
-)
+@pytest.mark.parametrize("params", [{"inference": "hc3", "contrast": "dummy"}, {"reference": {"arm": "c"}}])
 def test_round_trip(tmp_path, data, rng, params, clustered):
     X, y = data
     cluster = np.arange(150) % 30 if clustered else None

@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import crosslevel as cl
 from crosslevel.errors import InputError
 from crosslevel.krls import KRLS
 
@@ -101,17 +100,15 @@ def test_groups_average_to_the_whole(people, rng):
 
 
 @pytest.mark.parametrize("target", ["sample", "population"])
-@pytest.mark.parametrize("kind", ["plain", "counts", "survey", "cluster"])
+@pytest.mark.parametrize("kind", ["plain", "weights", "cluster"])
 def test_one_group_is_the_whole(people, rng, kind, target):
     X, y = people
-    w = {"counts": rng.integers(1, 4, 120), "survey": rng.uniform(0.5, 2, 120)}.get(kind)
+    w = rng.uniform(0.5, 2, 120) if kind == "weights" else None
     cluster = rng.integers(0, 20, 120) if kind == "cluster" else None
-    model = KRLS(weights="survey" if kind == "survey" else "counts").fit(X, y, sample_weight=w, cluster=cluster)
+    model = KRLS().fit(X, y, sample_weight=w, cluster=cluster)
     one, all_ = model.effects(by=np.zeros(120), target=target), model.effects(target=target)
-    tolerance = 1e-2 if (kind, target) == ("survey", "population") else 1e-9  # n - 1 people against total weight - 1
-    for name in ("estimate", "plug_in", "p_value"):
-        np.testing.assert_allclose(one[name], all_[name], rtol=tolerance)
-    np.testing.assert_allclose(one["std_error"], all_["std_error"], rtol=tolerance)
+    for name in ("estimate", "plug_in", "p_value", "std_error"):
+        np.testing.assert_allclose(one[name], all_[name], rtol=1e-9)
 
 
 def test_population_adds_the_spread_within_the_group(smooth, rng):
@@ -137,25 +134,6 @@ def test_population_of_overlapping_groups_is_joint(smooth):
     assert more[2, 3] == pytest.approx(expected * np.sqrt(50 / 49 * n / (n - 1)))
 
 
-def test_counts_are_rows(people, rng):
-    X, y = people
-    counts, labels = rng.integers(0, 3, 120), rng.choice(["a", "b"], 120)
-    one = KRLS(penalty=1.0).fit(X, y, sample_weight=counts)
-    long = KRLS(penalty=1.0).fit(X.loc[X.index.repeat(counts)], y.repeat(counts))
-    for target in ("sample", "population"):
-        left = one.effects(by=labels, target=target)
-        right = long.effects(by=np.repeat(labels, counts), target=target)
-        for name in ("estimate", "std_error", "plug_in"):
-            np.testing.assert_allclose(left[name], right[name], rtol=1e-8)
-        assert left["rows"].tolist() == right["rows"].tolist()
-
-
-def test_survey_weights_are_no_rows(people):
-    X, y = people
-    found = KRLS(penalty=1.0, weights="survey").fit(X, y, sample_weight=np.linspace(0.5, 2, 120)).effects(by="owner")
-    assert found["rows"][:2].tolist() == X["owner"].value_counts().sort_index().tolist()
-
-
 def test_differences_come_from_the_joint_covariance(people):
     X, y = people
     model = KRLS().fit(X, y)
@@ -172,13 +150,6 @@ def test_differences_come_from_the_joint_covariance(people):
     assert diff["std_error"][2] == pytest.approx(np.sqrt(C[2, 2] + C[1, 1] - 2 * C[1, 2]))
     two = model.effects(by="owner", differences=True)
     np.testing.assert_allclose(two["p_equal"], two["p_value"], rtol=1e-8)  # one difference: the same test
-
-
-def test_a_true_difference_is_found(people):
-    X, y = people
-    found = KRLS().fit(X, y).effects(by="owner", differences=True).select(term="age")
-    assert found["conf_low"][0] < 0.02 < found["conf_high"][0]
-    assert found["p_value"][0] < 0.001
 
 
 def test_ways_to_name_groups_agree(people):
@@ -212,17 +183,6 @@ def test_missing_rows_keep_labels_in_place(people):
     np.testing.assert_allclose(one["estimate"], two["estimate"], rtol=1e-8)
 
 
-def test_after_loading(people, rng, tmp_path):
-    X, y = people
-    model = KRLS(weights="survey").fit(X, y, sample_weight=rng.uniform(1, 2, 120), cluster=rng.integers(0, 15, 120))
-    cl.save(model, tmp_path / "m.crosslevel", allow_rows=True)
-    again = cl.load(tmp_path / "m.crosslevel")
-    labels = rng.choice(["a", "b"], 120)
-    left, right = (m.effects(by=labels, target="population") for m in (model, again))
-    np.testing.assert_allclose(left["estimate"], right["estimate"], rtol=1e-5)
-    np.testing.assert_allclose(left["std_error"], right["std_error"], rtol=1e-5)
-
-
 def test_slices_of_the_covariate_are_noted(people):
     X, y = people
     model = KRLS().fit(X, y)
@@ -233,36 +193,15 @@ def test_slices_of_the_covariate_are_noted(people):
         assert not any("slices" in w for w in model.effects(by=by).warnings)
 
 
-@pytest.mark.parametrize("inference", ["hc3", "classical", "krls"])
-def test_other_inference(smooth, inference):
-    X, y = smooth(40)
-    found = KRLS(inference=inference).fit(X, y).effects(by={"all": "x0 > -99"})
-    whole = KRLS(inference=inference).fit(X, y).effects()
-    np.testing.assert_allclose(found["std_error"], whole["std_error"], rtol=1e-9)
-
-
-def test_bad_groups_get_a_sentence(people):
+def test_bad_groups_are_refused(people, rng):
     X, y = people
     model = KRLS().fit(X, y)
-    with pytest.raises(InputError, match="by="):
-        model.effects(by="amr")
-    with pytest.raises(InputError):
-        model.effects(by=[1, 2, 3])
-    with pytest.raises(InputError):
-        model.effects(by={"none": "age > 200"})
-    with pytest.raises(InputError):
-        model.effects(by=pd.DataFrame({"rows": X["arm"]}))
-    with pytest.raises(InputError):
-        model.effects(differences=True)
-    with pytest.raises(InputError):
-        model.effects(by=np.zeros(120), differences=True)
-    with pytest.raises(InputError):
-        model.effects(by=3)
-    with pytest.raises(InputError):
-        model.effects(by=[None, *X["arm"][1:]])
-
-
-def test_too_many_groups(rng):
-    x = rng.normal(size=(210, 1))
+    for by in ("amr", [1, 2, 3], {"none": "age > 200"}, pd.DataFrame({"rows": X["arm"]}), 3, [None, *X["arm"][1:]]):
+        with pytest.raises(InputError):
+            model.effects(by=by)
+    for by in (None, np.zeros(120)):
+        with pytest.raises(InputError):
+            model.effects(by=by, differences=True)
+    x = rng.normal(size=(210, 1))  # a group each
     with pytest.raises(InputError):
         KRLS(penalty=1.0).fit(x, x[:, 0] + rng.normal(size=210)).effects(by="x0")

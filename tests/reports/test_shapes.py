@@ -101,6 +101,22 @@ def test_a_few_far_places_are_drawn_beneath():
     assert together.height < made.height
 
 
+def test_the_projection_is_fitted_to_the_places_drawn():
+    """A state's places on a map of the nation lie as on a map of the state, with a parallel level and all of the width."""
+    lon, lat = np.meshgrid(np.arange(-124.0, -68.0), np.arange(26.0, 49.0))
+    codes = [f"{i:04d}" for i in range(lon.size)]
+    nation = collection(*(box(x, y, 1, 1) for x, y in zip(lon.flat, lat.flat, strict=True)), code=codes)
+    mine = [i for i, (x, y) in enumerate(zip(lon.flat, lat.flat, strict=True)) if x < -117 and y >= 45]
+    own = {"type": "FeatureCollection", "features": [nation["features"][i] for i in mine]}
+    wanted = [{"sex": [1, 2], "place": [codes[i] for i in mine]}, {"sex": [1, 2]}]
+    drawn, alone = read_shapes(nation, wanted), read_shapes(own)
+    assert drawn.encoded() == alone.encoded()
+    tops = [place[0][:, 1].min() for place, i in zip(drawn.places, mine, strict=True) if lat.flat[i] == 48]
+    assert tops == tops[::-1]
+    most = [{"place": codes[: len(codes) // 2 + 1]}]
+    assert len(read_shapes(nation, most).places) == len(codes)  # the others stand in gray
+
+
 def test_topojson_is_read_with_its_arcs_and_the_layer_that_fits():
     # two squares that share an arc, and their union as another layer; arcs are steps on a grid of a hundred
     made = {
@@ -124,7 +140,7 @@ def test_topojson_is_read_with_its_arcs_and_the_layer_that_fits():
     left, right = (set(map(tuple, place[0].tolist())) for place in shapes.places)
     assert left == {(0, 0), (1200, 0), (1200, 1200), (0, 1200)}
     assert right == {(1200, 0), (2400, 0), (2400, 1200), (1200, 1200)}
-    assert read_shapes(made, {"region": ["u"]}).properties["id"] == ["u"]
+    assert read_shapes(made, [{"region": ["u"]}]).properties["id"] == ["u"]
 
 
 def test_a_frame_of_shapes_is_read_by_its_interface():
@@ -267,7 +283,7 @@ def test_odd_coordinates_get_a_sentence():
 def test_the_counties_of_the_united_states_fit_into_half_a_megabyte(real_data):
     source = json.loads((real_data / "geometry" / "us-atlas_counties-10m.json").read_text())
     ids = [g["id"] for g in source["objects"]["counties"]["geometries"]]
-    made = read_shapes(source, {"county": ids})
+    made = read_shapes(source, [{"county": ids}])
     assert made.names_for([int(i) for i in ids], "county") == [str(int(i)) for i in ids]
     assert len(json.dumps(made.encoded(), separators=(",", ":"))) < 600_000
     # the lower forty-eight fill the width, Alaska stands beneath

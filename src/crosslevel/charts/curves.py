@@ -209,7 +209,6 @@ def effect_curve(
     y_label: str = "effect",
     color_label: str = "fitted outcome",
     level: float = 0.95,
-    simultaneous: bool = False,
     left_out: int = 0,
 ) -> Axes:
     """Draw the effect at every row against a covariate: a dot with its interval, colored by the fit.
@@ -222,8 +221,7 @@ def effect_curve(
         The number that colors the dots.
     x_label, y_label, color_label : str
     level : float
-    simultaneous : bool
-        Whether the level is held by all rows at once, rather than on average over the curve.
+        Held on average over the curve.
     left_out : int
         Rows that are not drawn; a remark says so.
 
@@ -257,10 +255,9 @@ def effect_curve(
         check_length(table["shade"], "color", len(at), "values of x")
         dots = Mark("dot", "x", "estimate", size=18.0, color=Shade("shade", color_label))
     bars = Mark("interval", "x", "conf_low", y2="conf_high", color=PALE, width=1.4)
-    held = "for all rows at once" if simultaneous else "on average over the curve"
     chart = Chart(
         name="effect",
-        title=f"{100 * level:.10g} % {held}",
+        title=f"{100 * level:.10g} % on average over the curve",
         caption="",
         panels=[
             Panel(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SURE = "magma_r"
 """Colors of the standard deviation: the darker, the less is known."""
+CONTEXT = 0.5
+"""Share of a map's places that must be named for the others to be drawn too."""
 SHARES = ("estimate", "conf_low", "conf_high", "lower", "upper", "width", "turnout")
 
 
@@ -35,7 +37,7 @@ def choropleth(
     cmap: str = "RdBu",
     plane: bool = False,
 ) -> Axes:
-    """Color each place of a GeoJSON map by its value; places without one stay gray.
+    """Color each place of a GeoJSON map by its value; places without one stay gray, or away where they are more than half.
 
     Parameters
     ----------
@@ -79,7 +81,11 @@ def choropleth(
             f"values names places that polygons lacks ({listed(strangers)}); pass the map of these places."
         )
     shown = [values.get(name, np.nan) if isinstance(name, Hashable) else np.nan for name in names]
-    return draw_places(polygons["features"], shown, ax, words=label, limits=(vmin, vmax), cmap=cmap, plane=plane)
+    features = polygons["features"]
+    named = [i for i, name in enumerate(names) if isinstance(name, Hashable) and name in values]
+    if 0 < len(named) < CONTEXT * len(names):
+        features, shown = [features[i] for i in named], [shown[i] for i in named]
+    return draw_places(features, shown, ax, words=label, limits=(vmin, vmax), cmap=cmap, plane=plane)
 
 
 @checked

@@ -1,4 +1,4 @@
-"""``crosslevel distribution``: which label belongs to a group of people? Cross-validated scores, predictions, the model."""
+"""``crosslevel distribution``: which label belongs to a group of people? Predictions, and the model."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import pyarrow as pa
 
 from crosslevel import distribution
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
-from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
+from crosslevel.cli.options import Given, Option, check_known, from_classes
 from crosslevel.data import checks, frames
 from crosslevel.data.bags import Bags
 from crosslevel.data.members import MISSING
-from crosslevel.diagnostics.bag_folds import cross_validate_bags
 from crosslevel.errors import InputError, listed
-from crosslevel.results import Estimates
 from crosslevel.typing import AnyArray
 
 EXAMPLES = (
     "crosslevel distribution members.parquet labels.csv --by group --label y --weight w --columns age --columns income --out run/",
-    "crosslevel distribution members.parquet labels.csv --by group --label kind --classify --predict new.parquet --folds 10 --json",
+    "crosslevel distribution members.parquet labels.csv --by group --label kind --classify --predict new.parquet --json",
 )
 REGRESSORS: dict[str, Any] = {
     "mean_shrinkage": distribution.MeanShrinkage,
@@ -46,18 +44,18 @@ OPTIONS = [
     Option("missing", help="Missing values of members. Default: error.", choices=MISSING),
     Option("unmatched", help="What to do with groups that are in one file only. Default: error.", choices=("error", "drop")),
     Option("predict", "file", "Members of new groups, whose labels are to be predicted."),
+    Option("level", "number", "Level of the intervals of numbers. Default: 0.95.", panel="Answer", excludes=("classify",)),
     Option("model", help=f"Default: {DEFAULT}.", choices=tuple(REGRESSORS), panel="Estimator"),
     Option("classify", "switch", "The label is a class.", panel="Estimator"),
     *from_classes(REGRESSORS, "Model", "model", kinds={"n_landmarks": "value", "bandwidth": "value", "bandwidth_scale": "value"}),
-    *from_signature(cross_validate_bags, "Cross-validation", skip=("model", "X", "y", "random_state")),
     *INPUT,
     *OUTPUT,
 ]  # fmt: skip
 
 
 def run(given: Given, job: Job) -> None:
-    """Read, cross-validate, fit and predict what was asked for, print the tables."""
-    empty, classify = _model(given), "classify" in given
+    """Read, fit and predict, print the tables."""
+    empty = _model(given)
     bags, y, left_out = _read(given, job)
     job.say(f"{type(empty).__name__}: {len(bags):,} groups, {len(bags.values):,} members, {bags.shape[1]:,} columns")
     fresh = None
@@ -65,27 +63,15 @@ def run(given: Given, job: Job) -> None:
         table = job.read("predict")
         job.check_columns(members=table.column_names)
         fresh = Bags.from_frame(table, given["by"], weight=given.get("weight"), like=bags)
-    options = given.of("Cross-validation")
-    with job.progress("Cross-validating", "folds") as bar:
-        checked = cross_validate_bags(
-            empty, bags, y, random_state=given.get("random_state", 0), progress=bar, **options
-        )
-    answers = {"scores": checked.scores, "cross-validated": checked.predictions}
-    pages: dict[str, Any] = {"Cross-validation": checked}
-    model = None
-    if job.out is not None or fresh is not None:
-        with job.progress("Fitting all groups", "steps") as bar:
-            model = empty.fit(bags, y, progress=bar)
-        with quiet():
-            if fresh is not None:
-                level = {} if classify or "level" not in given else {"level": given["level"]}
-                answers["predictions"] = model.estimate(fresh, **level)
-                pages["Predictions of new groups"] = answers["predictions"]
-    job.write_answers(answers, model=model, pages=pages, title=f"{given['label']} by {given['by']}")
-    shown = answers["cross-validated" if fresh is None else "predictions"]
-    text = f"{scores_text(checked.scores, classify)}\n\n{shown.summary()}"
-    fit = {} if model is None else model.diagnostics_
-    job.print(answers, fit=fit, warnings=[left_out] if left_out else [], text=text)
+    with job.progress("Fitting all groups", "steps") as bar:
+        model = empty.fit(bags, y, progress=bar)
+    with quiet():
+        answers = {"fitted": model.estimate(bags, y=y, **given.of("Answer"))}
+        if fresh is not None:
+            answers["predictions"] = model.estimate(fresh, **given.of("Answer"))
+    job.write_answers(answers, model=model, title=f"{given['label']} by {given['by']}")
+    hidden = ["fitted"] if fresh is not None else []
+    job.print(answers, fit=model.diagnostics_, warnings=[left_out] if left_out else [], hidden=hidden)
 
 
 def _model(given: Given) -> Any:
@@ -183,27 +169,3 @@ def _label_values(given: Given, labels: pa.Table) -> AnyArray:
         return frames.column(labels, label, "--label")
     values = column.to_pylist()
     return np.array(values) if isinstance(values[0], str | bool | int) else np.array([str(v) for v in values])
-
-
-def scores_text(scores: Estimates, classify: bool) -> str:
-    """Write the scores as a table, the forecast without members beside."""
-    if classify:
-        names = {
-            "accuracy": "estimate",
-            "baseline": "baseline_accuracy",
-            "log loss": "log_loss",
-            "baseline ": "baseline_log_loss",
-        }
-        base = "Baseline: the shares of the classes among the other groups."
-    else:
-        names = {
-            "MSE": "mse", "baseline": "baseline_mse", "NLL": "nll", "baseline ": "baseline_nll", "coverage": "estimate",
-            "width": "mean_width",
-        }  # fmt: skip
-        base = "Baseline: mean and spread of the other groups' labels."
-    rows = [["bags of size", "n", *names]]
-    for i, (stratum, n) in enumerate(zip(scores["stratum"], scores["n"], strict=True)):
-        rows.append([str(stratum), f"{int(n):,}", *(f"{float(scores[name][i]):.4g}" for name in names.values())])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-    return "\n".join([f"{scores.title}: {scores.method}", *lines, base])

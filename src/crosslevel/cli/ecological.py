@@ -333,8 +333,7 @@ def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     facts |= {n: job.read(n) for n in ("evidence", "survey", "margins") if n in facts}
     if "lon" in given:
         facts["coords"] = (given["lon"], given["lat"])
-    sampled = getattr(model, "inference", None) == "nuts"  # draws are counted too
-    with job.progress("Fitting people and totals", "steps" if sampled else "people") as bar:
+    with job.progress("Fitting people and totals", "people") as bar:
         model.fit(people, places, by=given["by"], progress=bar, **facts)
     said = model.convergence_
     job.say(f"Fitted {said['places']:,} places, {said['people']:,} people; {job.seconds:,.1f} s")

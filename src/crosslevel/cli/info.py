@@ -21,7 +21,6 @@ EXTRAS = {
     "geo": ("shapely", "geopandas"),
     "report": ("vl-convert-python",),
     "docx": ("python-docx",),
-    "effects": ("marginaleffects",),
     "spark": ("pyspark",),
     "readers": ("pyreadstat",),
 }

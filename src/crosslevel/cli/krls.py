@@ -7,37 +7,28 @@ from typing import Any
 import pyarrow as pa
 
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
-from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, read_pairs
+from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.data import frames
 from crosslevel.errors import InputError
-from crosslevel.krls import KRLS, KernelLogistic
-from crosslevel.krls.table import effects_summary
+from crosslevel.krls import KRLS
 
 EXAMPLES = (
     "crosslevel krls data.csv --y voted --x treatment --x age --cluster household --out answer/",
     "crosslevel krls data.parquet --y voted --x treatment --x age --x sex --categorical sex --reference treatment=control "
     "--where 'age >= 18' --by sex --differences",
 )
-LOSSES: dict[str, Any] = {"squared": KRLS, "logistic": KernelLogistic}
 OPTIONS = [
     Option("data", "file", FILE_HELP, required=True, argument=True),
     Option("y", help="Column of the outcome.", required=True, column_of="data"),
     Option("x", help="Column of a covariate; repeat. Text is a factor.", several=True, required=True, column_of="data"),
     Option("cluster", help="Column of clusters, within which errors may be correlated.", column_of="data"),
-    Option("weight", help="Column of weights; see --weights.", column_of="data"),
+    Option("weight", help="Column of survey weights.", column_of="data"),
     Option("where", help="Keep these rows only, for example 'age >= 18'."),
     Option(
         "by", help="Column of subgroups; repeat to cross them.", several=True, column_of="data", excludes=("subgroup",)
     ),
     Option("subgroup", help="'name=query' over covariates, for example 'old=age >= 65'; repeat.", several=True),
-    Option(
-        "sort",
-        help="A term of the table: adds its average effect in fifths of people sorted by predicted effect.",
-    ),
-    Option(
-        "loss", help="How far off a fit is; logistic for outcomes of 0 and 1. Default: squared.", choices=tuple(LOSSES)
-    ),
-    *from_classes(LOSSES, "Model", "loss"),
+    *from_signature(KRLS, "Model"),
     *from_signature(KRLS.effects, "Answer", skip=("by",)),
     *INPUT,
     *OUTPUT,
@@ -57,26 +48,19 @@ def run(given: Given, job: Job) -> None:
     parameters = given.of("Model")
     if "reference" in parameters:
         parameters["reference"] = _typed(parameters["reference"], table)
-    loss = given.get("loss", "squared")
-    check_known(LOSSES, loss, parameters, "loss")
     weight = frames.column(table, given["weight"], "--weight") if "weight" in given else None
     cluster = table[given["cluster"]] if "cluster" in given else None
     outcome = frames.column(table, y, "--y")
     with job.progress("Fitting rows", "steps") as bar:
-        model = LOSSES[loss](**parameters).fit(table.select(x), outcome, weight, cluster, progress=bar)
+        model = KRLS(**parameters).fit(table.select(x), outcome, weight, cluster, progress=bar)
     with quiet():
         groups: Any = subgroups or (table.select(by) if by else None)
         found = model.effects(by=groups, **given.of("Answer"))
-        answers = {"effects": found}
-        if "sort" in given:
-            with job.progress("Sorting halves", "fits") as bar:
-                answers["sorted"] = model.sorted_effects(given["sort"], level=found.level, progress=bar)
     job.say(f"{model.path_[0].upper()}{model.path_[1:]}; {job.seconds:,.1f} s")
     name = f"Effects on {y}"
-    pages = {one.title: one for one in answers.values()} | {name: model}
-    job.write_answers(answers, model=model, pages=pages, title=name)
-    text = [effects_summary(found), *(one.summary(max_rows=None) for one in [*answers.values()][1:])]
-    job.print(answers, text="\n\n".join(text))
+    answers = {"effects": found}
+    job.write_answers(answers, model=model, pages={found.title: found, name: model}, title=name)
+    job.print(answers, max_rows=None)
 
 
 def _typed(references: dict[str, Any], table: pa.Table) -> dict[str, Any]:

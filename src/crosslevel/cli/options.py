@@ -92,8 +92,8 @@ def spelled(name: str) -> str:
 
     Examples
     --------
-    >>> spelled("contextual_variance"), spelled("random_state")
-    ('--contextual-variance', '--seed')
+    >>> spelled("inducing_points"), spelled("random_state")
+    ('--inducing-points', '--seed')
     """
     return "--" + SPELLED.get(name, name).replace("_", "-")
 

@@ -1,4 +1,4 @@
-"""Coverage, PIT and log score of forecasts by stratum, and conformal intervals where coverage falls short.
+"""Coverage, PIT and log score of normal forecasts by stratum.
 
 Marginal coverage hides those who need the interval most: 95 % overall may be 99 % of large bags and 80 % of small ones. Everything
 here is reported by stratum, such as a class of bag sizes.
@@ -7,7 +7,6 @@ here is reported by stratum, such as a class of bag sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -15,52 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from crosslevel.data.checks import align_rows, check_finite, check_kind, check_level, check_whole, row_keys
+from crosslevel.data.checks import align_rows, check_finite, check_level, check_whole, row_keys
 from crosslevel.data.signatures import checked
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import rmse, share_row
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
 ALL = "all"
-
-
-def gaussian_pit(truth: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike) -> FloatArray:
-    """Give the probability integral transform of each truth under its normal forecast; uniform when calibrated.
-
-    Examples
-    --------
-    >>> gaussian_pit([0.0, 1.96], [0.0, 0.0], [1.0, 1.0]).round(3).tolist()
-    [0.5, 0.975]
-    """
-    t, m, s = _forecast(truth, mean, std)
-    return np.asarray(special.ndtr((t - m) / s))
-
-
-def gaussian_nll(truth: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike) -> FloatArray:
-    """Give minus the log density of each truth under its normal forecast.
-
-    Examples
-    --------
-    >>> gaussian_nll([0.0], [0.0], [1.0]).round(4).tolist()
-    [0.9189]
-    """
-    t, m, s = _forecast(truth, mean, std)
-    return np.asarray(0.5 * np.log(2.0 * np.pi) + np.log(s) + 0.5 * ((t - m) / s) ** 2)
-
-
-def pit_uniformity(pit: npt.ArrayLike) -> float:
-    """Give the p-value of Kolmogorov and Smirnov's test that the transforms are uniform.
-
-    Examples
-    --------
-    >>> pit_uniformity(np.linspace(0.005, 0.995, 100)) > 0.99, pit_uniformity(np.full(50, 0.5)) < 1e-6
-    (True, True)
-    """
-    values = check_finite(pit, "pit", 1)
-    if len(values) == 0:
-        raise InputError("pit is empty; pass at least one transform.")
-    return float(stats.kstest(values, "uniform").pvalue)
 
 
 @checked
@@ -113,9 +74,6 @@ def calibration_table(
     stratum: npt.ArrayLike | None = None,
     *,
     level: float = 0.95,
-    interval: npt.ArrayLike | None = None,
-    log_density: npt.ArrayLike | None = None,
-    pit: npt.ArrayLike | None = None,
 ) -> Estimates:
     """Score forecasts by stratum: coverage of intervals, log score, error and uniformity of the PIT.
 
@@ -126,16 +84,13 @@ def calibration_table(
         Any labels, such as those of `size_strata`; without them there is one row.
     level : float
         Level of the intervals.
-    interval : (n, 2), optional
-        Their ends; those of normal forecasts when not given.
-    log_density, pit : (n,), optional
-        Of the truths, where the forecasts are not normal.
 
     Returns
     -------
     Estimates
         Key ``stratum``, the first row "all"; ``estimate`` is the coverage with its 95 % Wilson interval, and further columns are
-        ``n, nominal, nll, rmse, mean_width, mean_pit, pit_p_value``.
+        ``n, nominal, nll, rmse, mean_width, mean_pit`` and ``pit_p_value``, of Kolmogorov and Smirnov's test that the transforms of
+        the truths are uniform.
 
     Examples
     --------
@@ -147,16 +102,8 @@ def calibration_table(
     """
     check_level(level)
     keys, (t, m, s) = _keys(truth, mean, std), _forecast(truth, mean, std)
-    n = len(t)
-    half = float(special.ndtri(0.5 + level / 2.0)) * s
-    given = align_rows(interval, keys, "interval")
-    ends = np.column_stack([m - half, m + half]) if interval is None else check_finite(given, "interval", 2)
-    if ends.shape != (n, 2) or (ends[:, 0] > ends[:, 1]).any():
-        raise InputError(f"interval has shape {ends.shape}; pass {n:,} rows of two ends, the lower first.")
-    nll = gaussian_nll(t, m, s) if log_density is None else -_like("log_density", log_density, keys, n)
-    u = gaussian_pit(t, m, s) if pit is None else _like("pit", pit, keys, n)
-    labels = _labels(stratum, keys, n)
-    made = [_row(name, keep, t, m, ends, nll, u, level) for name, keep in strata_of(labels)]
+    labels = _labels(stratum, keys, len(t))
+    made = [_row(name, t[keep], m[keep], s[keep], level) for name, keep in _strata(labels)]
     columns = {name: [r[name] for r in made] for name in made[0]}
     return Estimates.build(
         columns,
@@ -170,122 +117,26 @@ def calibration_table(
     )
 
 
-def strata_of(labels: AnyArray) -> list[tuple[str, BoolArray]]:
-    """Name everybody and then each stratum, from small to large, with its members, (n,).
-
-    Examples
-    --------
-    >>> [(name, keep.tolist()) for name, keep in strata_of(np.array(["20", "5"]))]
-    [('all', [True, True]), ('5', [False, True]), ('20', [True, False])]
-    """
+def _strata(labels: AnyArray) -> list[tuple[str, BoolArray]]:
+    """Name everybody and then each stratum, from small to large, with its members, (n,)."""
     rows = [(ALL, np.ones(len(labels), dtype=bool))]
     return rows + [(str(v), labels == v) for v in _in_order(labels) if str(v) != ALL]
 
 
-def _row(
-    name: str,
-    keep: BoolArray,
-    t: FloatArray,
-    m: FloatArray,
-    ends: FloatArray,
-    nll: FloatArray,
-    u: FloatArray,
-    level: float,
-) -> dict[str, Any]:
-    low, high, truth = ends[keep, 0], ends[keep, 1], t[keep]
+def _row(name: str, t: FloatArray, m: FloatArray, s: FloatArray, level: float) -> dict[str, Any]:
+    """Score the forecasts of a stratum."""
+    z, half = (t - m) / s, float(special.ndtri(0.5 + level / 2.0)) * s
+    pit = special.ndtr(z)
     return {
         "stratum": name,
-        **share_row((low <= truth) & (truth <= high)),
+        **share_row((m - half <= t) & (t <= m + half)),
         "nominal": level,
-        "nll": float(nll[keep].mean()),
-        "rmse": rmse(m[keep], truth),
-        "mean_width": float((high - low).mean()),
-        "mean_pit": float(u[keep].mean()),
-        "pit_p_value": pit_uniformity(u[keep]),
+        "nll": float(np.mean(0.5 * np.log(2.0 * np.pi) + np.log(s) + 0.5 * z**2)),
+        "rmse": rmse(m, t),
+        "mean_width": float(np.mean(2.0 * half)),
+        "mean_pit": float(pit.mean()),
+        "pit_p_value": float(stats.kstest(pit, "uniform").pvalue),
     }
-
-
-@dataclass(frozen=True)
-class ConformalScale:
-    """By what to stretch the standard deviation of each stratum; see `fit_conformal`.
-
-    Attributes
-    ----------
-    level : float
-    factors : dict of str to float
-        Stratum to factor, in standard deviations.
-    counts : dict of str to int
-        Calibration bags of each.
-    overall : float
-        The factor without strata.
-    """
-
-    level: float
-    factors: dict[str, float]
-    counts: dict[str, int]
-    overall: float
-
-
-@checked
-def fit_conformal(
-    truth: npt.ArrayLike,
-    mean: npt.ArrayLike,
-    std: npt.ArrayLike,
-    stratum: npt.ArrayLike | None = None,
-    level: float = 0.95,
-) -> ConformalScale:
-    """Learn the half-width of intervals, in standard deviations, from bags that were not used to fit (split conformal).
-
-    Within each stratum (Mondrian; Vovk et al. 2005) the factor is the ceil((n + 1) level)-th smallest of ``|truth - mean| / std``, so
-    that a new bag of the stratum is covered with at least the level whatever the model. A stratum with too few bags for that is
-    refused.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> y = 3.0 * rng.normal(size=999)
-    >>> round(fit_conformal(y, np.zeros(999), np.ones(999)).overall, 1)
-    5.7
-    """
-    check_level(level)
-    t, m, s = _forecast(truth, mean, std)
-    score = np.abs(t - m) / s
-    labels = _labels(stratum, _keys(truth, mean, std), len(t)).astype(str)
-    factors = {str(v): _conformal_quantile(score[labels == v], level, str(v)) for v in np.unique(labels)}
-    counts = {str(v): int((labels == v).sum()) for v in np.unique(labels)}
-    return ConformalScale(level, factors, counts, _conformal_quantile(score, level, ALL))
-
-
-@checked
-def conformal_interval(
-    scale: ConformalScale, mean: npt.ArrayLike, std: npt.ArrayLike, stratum: npt.ArrayLike | None = None
-) -> FloatArray:
-    """Give the conformal intervals of new bags, (n, 2).
-
-    Examples
-    --------
-    >>> conformal_interval(ConformalScale(0.95, {"5": 2.0}, {"5": 99}, 2.0), [1.0], [0.5], ["5"]).tolist()
-    [[0.0, 2.0]]
-    """
-    check_kind(scale, ConformalScale, "scale", "pass what fit_conformal gave")
-    keys = _keys(mean, std)
-    m, s = (check_finite(align_rows(v, keys, name), name, 1) for name, v in (("mean", mean), ("std", std)))
-    if len(m) != len(s) or (s < 0).any():
-        raise InputError(
-            f"std has {len(s):,} values for {len(m):,} of mean, {int((s < 0).sum()):,} of them negative; pass one spread per bag."
-        )
-    if stratum is None:
-        factor = np.full(len(m), scale.overall)
-    else:
-        labels = _labels(stratum, keys, len(m)).astype(str)
-        unseen = sorted(set(labels.tolist()) - set(scale.factors))
-        if unseen:
-            raise InputError(
-                f"stratum holds {listed(unseen)}, which the calibration bags did not; it has {listed(scale.factors)}. Use wider "
-                "classes, or leave stratum out."
-            )
-        factor = np.array([scale.factors[v] for v in labels.tolist()])
-    return np.column_stack([m - factor * s, m + factor * s])
 
 
 def _keys(*given: Any) -> list[Any] | None:
@@ -301,16 +152,6 @@ def _labels(stratum: npt.ArrayLike | None, keys: list[Any] | None, n: int) -> An
     if missing:
         raise InputError(f"stratum is missing in {len(missing):,} row(s), first in row {missing[0]:,}; name it there.")
     return labels
-
-
-def _conformal_quantile(score: FloatArray, level: float, name: str) -> float:
-    rank = int(np.ceil((len(score) + 1) * level - 1e-9))
-    if rank > len(score):
-        raise InputError(
-            f"stratum {name!r} has {len(score):,} calibration bag(s); {level:.0%} intervals need at least "
-            f"{int(np.ceil(level / (1.0 - level) - 1e-9)):,}. Use wider classes or more bags."
-        )
-    return float(np.sort(score)[rank - 1])
 
 
 def _in_order(labels: AnyArray) -> list[Any]:
@@ -346,10 +187,3 @@ def _forecast(
     if not (s > 0).all():
         raise InputError(f"std has {int((s <= 0).sum()):,} value(s) that are not positive; a forecast needs a spread.")
     return t, m, s
-
-
-def _like(name: str, values: npt.ArrayLike, keys: list[Any] | None, n: int) -> FloatArray:
-    array = check_finite(align_rows(values, keys, name), name, 1)
-    if len(array) != n:
-        raise InputError(f"{name} has {len(array):,} values for {n:,} forecasts; pass one for each.")
-    return array

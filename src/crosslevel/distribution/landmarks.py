@@ -1,4 +1,4 @@
-"""Where should the landmarks lie? k-means centers, random people, or people of high leverage; all seeded.
+"""Where should the landmarks lie? At k-means centers or at random people; all seeded.
 
 Landmarks, the bandwidth and the columns' scales are learned from a sample of people, drawn by weight.
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
@@ -22,16 +21,13 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.features import median_bandwidth
 from crosslevel.typing import FloatArray
 
-RULES = ("kmeans", "random", "leverage", "paper")
+RULES = ("kmeans", "random", "paper")
 COUNTS = (30, 60, 90)
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
 """Numbers of landmarks and multiples of the median bandwidth that "auto" tries: those of Law et al. (2018)."""
 SAMPLE, SAMPLE_VALUES = 60_000, 2**25
 """People that landmarks, bandwidth and scales are learned from, and numbers they may have together: a quarter of a gigabyte."""
 PAPER_SEED = 1
-LEVERAGE_PEOPLE = 1_500
-LEVERAGE_RIDGE = 1e-3
-"""Ridge of the leverage scores, as a share of the people."""
 LEVELS = ("linear", "rbf")
 SECOND_COUNT = 100
 """Bags that serve as landmarks of the second kernel, at most."""
@@ -49,7 +45,7 @@ class FeatureSettings:
     ----------
     n_landmarks : "auto", int or sequence of int
         Candidates; "auto" is 30, 60 and 90 (at most as many as there are different people), or all that an array holds.
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns)
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns)
         "paper" takes the people that ``RandomState(1).choice`` picks, as the published experiment does. Of "random", "paper" and
         an array, fewer landmarks are the first of more.
     bandwidth : "median" or float
@@ -115,25 +111,21 @@ def median_scale(rows: FloatArray, weights: FloatArray, seed: int) -> float:
     return float(median_bandwidth(rows, weights, random_state=seed) / np.sqrt(2.0))
 
 
-def choose_landmarks(
-    rule: str, rows: FloatArray, weights: FloatArray, count: int, bandwidth: float, seed: int
-) -> FloatArray:
+def choose_landmarks(rule: str, rows: FloatArray, weights: FloatArray, count: int, seed: int) -> FloatArray:
     """Choose at most ``count`` landmarks for people, (d, n_columns).
 
     Parameters
     ----------
-    rule : {"kmeans", "random", "leverage"}
+    rule : {"kmeans", "random"}
     rows, weights : (m, n_columns) and (m,)
     count : int
         With fewer different people, those are the landmarks.
-    bandwidth : float
-        Of the kernel, for leverage scores.
     seed : int
 
     Examples
     --------
     >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
-    >>> np.sort(choose_landmarks("kmeans", rows, np.ones(4), 2, 1.0, 0).ravel()).round(0).tolist()
+    >>> np.sort(choose_landmarks("kmeans", rows, np.ones(4), 2, 0).ravel()).round(0).tolist()
     [0.0, 5.0]
     """
     if rule not in RULES:
@@ -145,12 +137,10 @@ def choose_landmarks(
             return rows[np.sort(place)]
     if rule == "kmeans":
         return _kmeans(rows, weights, count, rng)
-    if rule == "random":
-        # a permutation's beginning, so that few landmarks are the first of many
-        order = rng.permutation(len(rows))
-        _, first = np.unique(rows[order], axis=0, return_index=True)
-        return rows[order[np.sort(first)[:count]]]
-    return _by_leverage(rows, weights, count, bandwidth, rng)
+    # a permutation's beginning, so that few landmarks are the first of many
+    order = rng.permutation(len(rows))
+    _, first = np.unique(rows[order], axis=0, return_index=True)
+    return rows[order[np.sort(first)[:count]]]
 
 
 def _kmeans(rows: FloatArray, weights: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -160,24 +150,6 @@ def _kmeans(rows: FloatArray, weights: FloatArray, count: int, rng: np.random.Ge
     model = MiniBatchKMeans(count, random_state=seed, batch_size=4096, n_init=3, max_iter=100)
     centers = model.fit(rows, sample_weight=weights / weights.mean()).cluster_centers_
     return np.unique(np.asarray(centers, dtype=np.float64), axis=0)
-
-
-def _by_leverage(
-    rows: FloatArray, weights: FloatArray, count: int, bandwidth: float, rng: np.random.Generator
-) -> FloatArray:
-    """Draw people with probabilities proportional to ridge leverage scores (Alaoui & Mahoney 2015), without replacement."""
-    few = rng.choice(len(rows), size=min(len(rows), LEVERAGE_PEOPLE), replace=False, p=weights / weights.sum())
-    few = np.unique(few)
-    K = kernel_values(squared_distances(rows[few], rows[few]), bandwidth)
-    ridge = LEVERAGE_RIDGE * len(few)
-    factor = linalg.cholesky(K + ridge * np.eye(len(few)), lower=True, check_finite=False)
-    inverse = linalg.solve_triangular(factor, np.eye(len(few)), lower=True, check_finite=False)
-    scores = np.clip(1.0 - ridge * np.square(inverse).sum(axis=0), 1e-12, None)
-    # Gumbel's top few: draws without replacement whose first members do not depend on how many there will be
-    keys = np.log(scores) + rng.gumbel(size=len(few))
-    order = few[np.argsort(-keys)]
-    _, first = np.unique(rows[order], axis=0, return_index=True)
-    return rows[order[np.sort(first)[:count]]]
 
 
 def candidate_maps(bags: Bags, settings: FeatureSettings) -> list[LandmarkMap]:
@@ -191,7 +163,7 @@ def candidate_maps(bags: Bags, settings: FeatureSettings) -> list[LandmarkMap]:
         _check_spread(rows)
     rows = rows / scale
     bandwidth = _bandwidth(settings.bandwidth, rows, weights, seed)
-    sets = _landmark_sets(bags, settings, rows, weights, scale, bandwidth)
+    sets = _landmark_sets(bags, settings, rows, weights, scale)
     known = {row.tobytes() for row in _rounded(rows)}
     chosen_blindly = (
         isinstance(settings.landmarks, str) and settings.landmarks == "paper"
@@ -208,7 +180,7 @@ def _rounded(rows: FloatArray) -> FloatArray:
 
 
 def _landmark_sets(
-    bags: Bags, settings: FeatureSettings, rows: FloatArray, weights: FloatArray, scale: FloatArray, bandwidth: float
+    bags: Bags, settings: FeatureSettings, rows: FloatArray, weights: FloatArray, scale: FloatArray
 ) -> list[FloatArray]:
     counts: Sequence[int] = settings.counts()
     if not isinstance(settings.landmarks, str):
@@ -219,14 +191,13 @@ def _landmark_sets(
             )
         chosen = [len(given)] if isinstance(settings.n_landmarks, str) else counts
         return _prefixes(given / scale, chosen)
-    if settings.landmarks in ("random", "leverage"):
-        most = choose_landmarks(settings.landmarks, rows, weights, max(counts), bandwidth, settings.random_state)
-        return _prefixes(most, counts)
+    if settings.landmarks == "random":
+        return _prefixes(choose_landmarks("random", rows, weights, max(counts), settings.random_state), counts)
     if settings.landmarks == "paper":
         n = int(bags.offsets[-1])
         picked = np.random.RandomState(PAPER_SEED).choice(n, min(max(counts), n), replace=False)
         return _prefixes(checks.check_finite(bags.values[picked], "X") / scale, counts)
-    found = [choose_landmarks(settings.landmarks, rows, weights, c, bandwidth, settings.random_state) for c in counts]
+    found = [choose_landmarks(settings.landmarks, rows, weights, c, settings.random_state) for c in counts]
     different: dict[bytes, FloatArray] = {U.tobytes(): U for U in found}
     return list(different.values())
 
@@ -315,7 +286,7 @@ def second_levels(candidates: Sequence[BagFeatures], kind: str, seed: int) -> li
         points = one.mu @ one.whiten
         equal = np.ones(len(points))
         width = median_scale(points, equal, seed)
-        V = choose_landmarks("random", points, equal, SECOND_COUNT, width, seed)
+        V = choose_landmarks("random", points, equal, SECOND_COUNT, seed)
         lone = {row.tobytes() for row in points[one.sizes < LONE]}
         people = sum(v.tobytes() in lone for v in V)
         out += [SecondLevel(one.whiten, V, width * scale, people).apply(one) for scale in SECOND_SCALES]

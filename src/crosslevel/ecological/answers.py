@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import special
 
 from crosslevel.data.frames import FrameKind
-from crosslevel.data.queries import SUBGROUP
 from crosslevel.data.totals import Totals
-from crosslevel.ecological.confounding import FALLBACK, NOBODY, Confounding, Shared, draw_shared, perturb, shrink
+from crosslevel.ecological.confounding import Confounding
 from crosslevel.ecological.quantities import Block, Sums, contrast_block, facts, goodman_rates, quantities
 from crosslevel.ecological.subgroups import Partition, Question, Rollup
 from crosslevel.errors import InputError
@@ -54,7 +52,7 @@ class Source(Protocol):
     def confounded(
         self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
     ) -> list[FloatArray] | None:
-        """Allow for confounding in the logits of parts; None where that is done for the parts themselves."""
+        """Allow for confounding in the logits of parts: by question, (n_draws, m)."""
 
     def distance(self, number: int, parts: IntArray) -> FloatArray | None:
         """Say how far parts of a partition lie from the places; None where distance has no meaning."""
@@ -72,11 +70,8 @@ class Setting:
         Whether the answer has a key ``outcome``.
     method, provenance, frame, warnings, diagnostics
         Of the estimates.
-    confounding : Confounding
-    shrinkage : tuple of float
-        How far each partition is shrunk toward the places' own rates.
-    apart : tuple of int
-        How many columns, beside those of its levels, tell each partition's people from the rest.
+    confounding : Confounding or None
+        What intervals allow for beyond the model.
     """
 
     totals: Totals
@@ -87,9 +82,7 @@ class Setting:
     frame: FrameKind
     warnings: tuple[str, ...]
     diagnostics: Mapping[str, Any]
-    confounding: Confounding = FALLBACK
-    shrinkage: tuple[float, ...] = ()
-    apart: tuple[int, ...] = ()
+    confounding: Confounding | None = None
 
 
 def answer(source: Source, question: Question, setting: Setting) -> Estimates:
@@ -118,18 +111,11 @@ class _Asked:
         self.number, self.part, self.totals, self.question, self.setting = number, part, totals, question, setting
         self.known = facts(totals, part.share, part.place, question.denominator)
         self.confounded = question.interval == "confounding"
-        self.shrinkage = setting.shrinkage[number] if self.confounded and setting.shrinkage else 0.0
         if not part.asked.any():
             return
         self.plain = Sums(part, question.rollup, self.known, question.n_draws)
         if self.confounded:
             self.wide = Sums(part, question.rollup, self.known, question.n_draws)
-            self.shared = [self._shared(stage) for stage in range(len(totals.trials))]
-
-    def _shared(self, stage: int) -> Shared:
-        rng = np.random.default_rng(np.random.SeedSequence(self.question.seed, spawn_key=(3, stage, self.number)))
-        apart = self.setting.apart[self.number] if self.setting.apart else 0
-        return draw_shared(_codes(self.part, apart), self.setting.confounding, self.question.n_draws, rng)
 
     def add(
         self,
@@ -138,31 +124,12 @@ class _Asked:
         wide: Sequence[FloatArray] | None,
         distance: FloatArray | None,
     ) -> None:
-        """Take in all parts of some places; ``wide`` are the logits that allow for confounding, where the source has them."""
+        """Take in all parts of some places; ``wide`` are the logits that allow for confounding, where these are asked for."""
         if not self.part.asked.any():
             return
-        place = self.part.place[index]
-        if self.shrinkage:
-            logits = [shrink(f, self._place_logit(stage)[place], self.shrinkage) for stage, f in enumerate(logits)]
         self._add(self.plain, index, logits, distance)
-        if self.confounded:
-            moved = wide or [
-                perturb(
-                    f,
-                    self.shared[stage],
-                    index,
-                    place,
-                    self.setting.confounding,
-                    self.question.seed,
-                    (4, stage, self.number),
-                )
-                for stage, f in enumerate(logits)
-            ]
-            self._add(self.wide, index, moved, distance)
-
-    def _place_logit(self, stage: int) -> FloatArray:
-        k, n = self.totals.successes[stage], self.totals.trials[stage]
-        return np.asarray(special.logit((k + 0.5) / (n + 1.0)))
+        if wide is not None:
+            self._add(self.wide, index, wide, distance)
 
     def _add(self, sums: Sums, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
         places, local = np.unique(self.part.place[index], return_inverse=True)
@@ -190,31 +157,6 @@ class _Asked:
             if self.setting.several:
                 block = replace(block, keys={**block.keys, "outcome": [fact.outcome] * len(block)})
             yield block
-
-
-def _codes(part: Partition, apart: int = 0) -> list[IntArray]:
-    """Number the levels of the parts in each column that cuts them.
-
-    White women are a crossing of race and sex, however they are asked for: by both columns, by race where sex is 2, or by name. A
-    column in which all people asked for are alike sets them apart from the rest of their place, if there is one. The rest is a level
-    of the first column only, and where one crossing alone is asked for of none: it is all other crossings, whose effects average out.
-    """
-    names = [name for name in part.levels.column_names if name != SUBGROUP] or part.levels.column_names
-    columns: list[IntArray] = []
-    for name in names:
-        values = part.levels[name].to_pylist()
-        number = {value: i for i, value in enumerate(dict.fromkeys(values))}
-        if len(number) == 1 and len(names) > 1:
-            apart += 1
-            continue
-        code = np.array([number[value] for value in values], dtype=np.intp)
-        rest = NOBODY if columns or (apart and names == [SUBGROUP]) else len(number)
-        columns.append(np.where(part.asked, np.append(code, 0)[part.level], rest))
-    if not columns:  # every column has one level
-        columns, apart = [np.where(part.asked, part.level, part.levels.num_rows)], apart - 1
-    if not part.asked.all():
-        columns += [np.where(part.asked, 0, NOBODY)] * apart
-    return columns
 
 
 def _blocks(source: Source, q: int, n_draws: int) -> Iterator[tuple[slice, list[IntArray]]]:
@@ -282,7 +224,7 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
         keys=tuple(block.keys),
         method=setting.method,
         level=question.level,
-        interval=_describe_interval(question, setting),
+        interval=_describe_interval(setting),
         provenance=setting.provenance,
         diagnostics={**setting.diagnostics, "n_draws": question.n_draws},
         warnings=warnings,
@@ -293,10 +235,10 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
     )
 
 
-def _describe_interval(question: Question, setting: Setting) -> str:
-    if question.interval == "model":
-        return "posterior quantiles, under the model"
+def _describe_interval(setting: Setting) -> str:
     c = setting.confounding
+    if c is None:
+        return "posterior quantiles, under the model"
     return f"posterior quantiles that allow for confounding (tau {c.of_effects.tau:.2f}, omega {c.omega:.2f})"
 
 

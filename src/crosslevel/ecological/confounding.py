@@ -1,10 +1,8 @@
 """Intervals that allow for confounding: one variance on the logit scale, learned by hiding known columns.
 
 That a subgroup behaves alike wherever it lives cannot be checked with totals, and it is not true: groups live in special places.
-The error this makes does not shrink with more people. The constants of both forms of the likelihood are here. The aggregate form draws
-confounded *effects* (:mod:`crosslevel.ecological.persons.groups`). The exact form draws confounded groups: eta_ig + u_g + u_ig,
-u_g ~ N(0, tau^2) shared by all places, u_ig ~ N(0, omega^2) of one place. Either is re-shifted to the place's total, so that a group
-that is nearly everybody cannot be wrong by much.
+The error this makes does not shrink with more people. Draws have confounded *effects* (:mod:`crosslevel.ecological.persons.groups`), and
+are re-shifted to the place's total, so that a group that is nearly everybody cannot be wrong by much.
 """
 
 from __future__ import annotations
@@ -20,14 +18,12 @@ from scipy import special
 
 from crosslevel.data.queries import parse
 from crosslevel.ecological.subgroups import Request
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray
 
 CROSSED = 0.3
 """Variance of the effect of a crossing of two columns, in units of tau^2."""
 SCENARIOS = 40
 """Scales of columns that stand for the law of heavy tails."""
-NOBODY = -1
-"""Code of parts that a column has no effect on."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class Confounding:
     omega : float
         sd of one place.
     n_labels : int
-        Columns that were hidden to learn them; 0 for the fallback.
+        Columns that were hidden to learn them; 0 for those shipped.
     degrees : float or None
         Degrees of freedom of Student's quantile, which few columns ask for; None where many were hidden.
     pairs : float
@@ -103,12 +99,6 @@ class Confounding:
         return self.tail or Tail(np.inf, self.tau, self.distance)
 
 
-FALLBACK = Confounding(
-    0.47,
-    0.15,
-    learned_on="twelve columns of United States microdata in 886 regions, totals and composition from different households",
-)
-"""Of the exact form and of the paper's model, for groups asked for."""
 SHIPPED = Confounding(
     0.28,
     0.08,
@@ -121,7 +111,6 @@ SHIPPED = Confounding(
     ),
     tail=Tail(4.0, 0.20, 0.5),
 )
-"""Of the aggregate form, for effects."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +121,7 @@ class LearnedConfounding:
     ----------
     confounding : Confounding
     shrinkage : mapping of column to float
-        How far its groups are shrunk toward the places' own rates.
+        How far its effects are shrunk.
     labels : tuple of str
     coverage, place_coverage : float
         Of intervals for every hidden column, all else learned from the others: over all places, and within places.
@@ -158,138 +147,11 @@ class LearnedConfounding:
         """Say it in one line."""
         c = self.confounding
         if not c.n_labels:
-            return f"tau {c.of_effects.tau:.2f} (fallback; {len(self.labels)} column(s) are too few to learn it)"
+            return f"tau {c.of_effects.tau:.2f} (shipped; {len(self.labels)} column(s) are too few to learn it)"
         within = "" if np.isnan(self.place_coverage) else f" (within places {self.place_coverage:.2f})"
         return (
             f"tau {c.of_effects.tau:.2f} from {c.n_labels} columns, leave-one-out coverage {self.coverage:.2f}{within}"
         )
-
-
-def shrink(f: FloatArray, place_logit: FloatArray, amount: float) -> FloatArray:
-    """Shrink logits toward the place's own, by a share.
-
-    Parameters
-    ----------
-    f : (n_draws, m) or (m,)
-    place_logit : (m,)
-        Logit of the rate of each part's place.
-    amount : float
-        lambda, 0 for nothing and 1 for the neighborhood.
-
-    Examples
-    --------
-    >>> shrink(np.array([1.0]), np.array([0.0]), 0.3)
-    array([0.7])
-    """
-    if amount == 0.0:
-        return f
-    return (1.0 - amount) * f + amount * place_logit
-
-
-@dataclass(frozen=True, eq=False)
-class Shared:
-    """Draws of the confounding that all places share.
-
-    Attributes
-    ----------
-    codes : list of (m,) int
-        Effect of each part, in each column that cuts them and in their crossing; NOBODY for none.
-    values : list of (n_draws, n_codes + 1)
-        The last is zero: the effect on NOBODY.
-    scale : (n_draws, 1)
-        How many times tau a draw takes: uncertain where few columns were hidden.
-    """
-
-    codes: list[IntArray]
-    values: list[FloatArray]
-    scale: FloatArray
-
-    def at(self, parts: IntArray) -> FloatArray:
-        """Give the effects of some parts, (n_draws, len(parts))."""
-        out = np.zeros((len(self.scale), len(parts)))
-        for codes, values in zip(self.codes, self.values, strict=True):
-            out += values[:, codes[parts]]
-        return out
-
-
-def draw_shared(effects: list[IntArray], confounding: Confounding, n_draws: int, rng: np.random.Generator) -> Shared:
-    """Draw effects of levels: those of several columns add up, with a smaller one of their crossing.
-
-    Parameters
-    ----------
-    effects : list of (m,) int
-        Level of each part in each column that cuts them, or NOBODY; parts that are NOBODY in one of them have no effect of the crossing.
-    confounding : Confounding
-    n_draws : int
-    rng : numpy.random.Generator
-    """
-    scale = np.ones((n_draws, 1))
-    if confounding.degrees is not None:
-        scale = np.sqrt(confounding.degrees / rng.chisquare(confounding.degrees, (n_draws, 1)))
-    codes, sizes = list(effects), [1.0] * len(effects)
-    if len(effects) > 1:
-        _, crossing = np.unique(np.column_stack(effects), axis=0, return_inverse=True)
-        codes.append(np.where(np.min(effects, axis=0) == NOBODY, NOBODY, crossing.reshape(-1)))
-        sizes.append(float(np.sqrt(CROSSED)))
-    values = []
-    for c, size in zip(codes, sizes, strict=True):
-        n = int(c.max(initial=NOBODY)) + 1
-        drawn = size * confounding.tau * scale * rng.standard_normal((n_draws, n))
-        values.append(np.column_stack([drawn, np.zeros(n_draws)]))
-    return Shared(codes, values, scale)
-
-
-def perturb(
-    f: FloatArray,
-    shared: Shared,
-    parts: IntArray,
-    place: IntArray,
-    confounding: Confounding,
-    seed: int,
-    key: tuple[int, ...],
-) -> FloatArray:
-    """Add confounding to every draw: shared effects of levels, and one of each part.
-
-    Parameters
-    ----------
-    f : (n_draws, m)
-        Logits of parts.
-    shared : Shared
-    parts : (m,) int
-        Their numbers.
-    place : (m,) int
-        Their places: the effects of one place do not depend on which others are asked for.
-    confounding : Confounding
-    seed, key
-        Of the random numbers.
-    """
-    out = f + shared.at(parts)
-    if confounding.omega > 0:
-        order = np.argsort(place, kind="stable")
-        for some in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
-            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*key, int(place[some[0]]))))
-            out[:, some] += confounding.omega * shared.scale * rng.standard_normal((len(f), len(some)))
-    return out
-
-
-def describe_confounding(
-    learned: LearnedConfounding | None, request: Request, shrinkage: tuple[float, ...]
-) -> tuple[Confounding, str, dict[str, Any]]:
-    """Say which confounding an answer allows for, in a sentence for its reader and in its diagnostics."""
-    found = FALLBACK if learned is None else learned.confounding
-    facts: dict[str, Any] = {"tau": found.tau, "omega": found.omega, "hidden_columns": found.n_labels}
-    if learned is None:
-        sentence = (
-            f"Intervals allow for confounding with the fallback tau = {FALLBACK.tau}, learned on United States microdata; "
-            "learn_confounding() learns it from columns of your own people, and estimates are then shrunk toward their places "
-            "(lambda = 0 until then)."
-        )
-    else:
-        sentence = f"Intervals allow for confounding: {learned.describe()}."
-        facts["leave_one_out_coverage"] = learned.coverage
-    names = list(request.subgroups) or [", ".join(request.by) or str(request.where)]
-    shrunk = [f"{name} {amount:.2g}" for name, amount in zip(names, shrinkage, strict=False) if amount]
-    return found, sentence, facts | {"shrunk_toward_places": "; ".join(shrunk) or "none"}
 
 
 def describe_allowance(
@@ -321,29 +183,9 @@ def _describe_tail(found: Confounding) -> str:
     return "" if found.tail is None else f", tails of {found.tail.degrees:g} degrees of freedom"
 
 
-def shrinkage_of(learned: LearnedConfounding | None, request: Request) -> tuple[float, ...]:
-    """Give the shrinkage of each partition: groups of one column as learned, crossings of several none."""
-    known = {} if learned is None else learned.shrinkage
-    return tuple(
-        known.get(next(iter(columns)), 0.0) if len(columns) == 1 else 0.0 for columns in cutting_columns(request)
-    )
-
-
 def cutting_columns(request: Request) -> list[set[str]]:
     """Name the columns that cut each partition."""
     own = {*request.by, *(() if request.where is None else parse(request.where).columns)}
     if not request.subgroups:
         return [own]
     return [{*own, *parse(query).columns} for query in request.subgroups.values()]
-
-
-def columns_apart(request: Request) -> tuple[int, ...]:
-    """Count, for each partition, the columns beside those of its levels that tell its people from the rest.
-
-    Examples
-    --------
-    >>> columns_apart(Request(("race",), {}, "sex == 2")), columns_apart(Request((), {"old women": "sex == 2 and age >= 65"}, None))
-    ((1,), (1,))
-    """
-    # a partition without columns of its own has one level, which stands for one of them
-    return tuple(max(len(columns) - max(len(request.by), 1), 0) for columns in cutting_columns(request))

@@ -20,14 +20,7 @@ from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.frames import as_names
 from crosslevel.data.totals import Places, read_places
 from crosslevel.ecological.answers import Setting, Source, answer
-from crosslevel.ecological.confounding import (
-    FALLBACK,
-    Confounding,
-    LearnedConfounding,
-    columns_apart,
-    describe_confounding,
-    shrinkage_of,
-)
+from crosslevel.ecological.confounding import Confounding, LearnedConfounding
 from crosslevel.ecological.covariance import (
     MOST_DISTANCES,
     Hyperparameters,
@@ -68,6 +61,8 @@ class PlaceEstimator(BaseEstimator):
     _intervals: tuple[str, ...]
     _about_subgroups: str | None = None
     """A warning that every answer about subgroups repeats."""
+    nugget = True
+    match_totals = True
 
     def estimate(
         self,
@@ -126,8 +121,7 @@ class PlaceEstimator(BaseEstimator):
             is what the subgroup would have if everybody behaved like their place, ``goodman`` what constant rates would give;
             ``population``, ``effective_size`` (Kish); ``distance`` (distribution regression) from the places' vectors, 1 being the
             distance between neighboring places; ``shift``, the mean size of the shift in logits that made the parts add up (of the
-            last question, where there are several). After a fit with a survey also ``survey_direct``, the share of its respondents
-            as they answered, and ``survey_n``, how many they are, where the survey tells subgroup and place and they are ten or more.
+            last question, where there are several).
         """
         check_is_fitted(self, "model_")
         request = read_request(by, subgroups, where, self.places_.by)
@@ -153,11 +147,7 @@ class PlaceEstimator(BaseEstimator):
             for name, part in zip(request.subgroups, source.partitions, strict=False)
             if not part.asked.any()
         ]
-        return self._beside(answer(source, question, self._setting(question, request, asked, notes)), request, question)
-
-    def _beside(self, found: Estimates, request: Request, question: Question) -> Estimates:
-        """Put what else is known of the same subgroups beside an answer."""
-        return found
+        return answer(source, question, self._setting(question, asked, notes))
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
         """Give the tables of a report: the rate of each place, and what a survey moved."""
@@ -271,7 +261,7 @@ class PlaceEstimator(BaseEstimator):
 
     def _holds_all_places(self) -> str:
         """Name the parameter for which matrices of all places are held, if there is one."""
-        return "likelihood='exact'" if getattr(self, "likelihood", "") == "exact" else ""
+        return ""
 
     def _terms(self, places: Places) -> Terms:
         """Say which terms the prior has over these places."""
@@ -372,13 +362,11 @@ class PlaceEstimator(BaseEstimator):
         """Say how the search of one question ended."""
         return dict(fit.describe())
 
-    def _setting(
-        self, question: Question, request: Request, asked: Mapping[str, object], said: Sequence[str]
-    ) -> Setting:
-        totals, confounding, shrinkage = self.places_.totals, FALLBACK, (0.0,) * max(len(request.subgroups), 1)
+    def _setting(self, question: Question, asked: Mapping[str, object], said: Sequence[str]) -> Setting:
+        totals, confounding = self.places_.totals, None
         diagnostics, notes = dict(self.convergence_), [] if self._about_subgroups is None else [self._about_subgroups]
         if question.interval == "confounding":
-            confounding, shrinkage, sentence, facts = self._confounding(request)
+            confounding, sentence, facts = self._confounding()
             diagnostics |= facts
         else:
             sentence = (
@@ -388,8 +376,6 @@ class PlaceEstimator(BaseEstimator):
             )
         return Setting(
             confounding=confounding,
-            shrinkage=shrinkage,
-            apart=columns_apart(request),
             totals=totals,
             match_totals=self.match_totals,
             several=len(totals.outcomes) > 1 and question.denominator != "turnout",
@@ -400,11 +386,9 @@ class PlaceEstimator(BaseEstimator):
             diagnostics=diagnostics,
         )
 
-    def _confounding(self, request: Request) -> tuple[Confounding, tuple[float, ...], str, dict[str, Any]]:
-        """Say which confounding of the groups asked for is allowed for, and how far each partition is shrunk."""
-        shrinkage = shrinkage_of(self.confounding_, request)
-        confounding, sentence, facts = describe_confounding(self.confounding_, request, shrinkage)
-        return confounding, shrinkage, sentence, facts
+    def _confounding(self) -> tuple[Confounding, str, dict[str, Any]]:
+        """Say which confounding is allowed for, in a sentence for its reader and in the diagnostics."""
+        raise NotImplementedError
 
     def _provenance(self, verb: str, asked: Mapping[str, object], seed: int) -> Provenance:
         words = ", ".join(f"{n}={v!r}" for n, v in asked.items() if v is not None)

@@ -194,8 +194,8 @@ def robust(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights)
     if alone > MOST_ALONE * total:
         raise InputError(
             f"{alone:,} of {total:,} {'distinct row' if what == 'row' else what}s each determine a coefficient of the linear part "
-            "alone, so debiased intervals cannot be made; use fewer columns, or inference='hc3' or 'classical', whose intervals "
-            "ignore shrinkage."
+            "alone, so debiased intervals cannot be made; use fewer columns, or inference='hc3', whose intervals ignore "
+            "shrinkage."
         )
     said = f"{alone:,} {what}(s) alone determine a coefficient of the linear part; their residuals come from the fit without it."
     return Covariance(covariance, dof, kind, (said,) if alone else ())

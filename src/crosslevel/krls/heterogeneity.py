@@ -87,16 +87,8 @@ def correlations(cells: Cells, pointwise: FloatArray) -> FloatArray:
     return ((share[:, None] * D).T @ X) / scale
 
 
-def slope_weights(cells: Cells, columns: Sequence[int], *, adjust: bool = False) -> FloatArray:
-    """Give the row weights that make the slope of effects on each column, (U, n_columns).
-
-    Parameters
-    ----------
-    cells : Cells
-    columns : sequence of int
-        Columns of the matrix.
-    adjust : bool
-        Whether the slope is that of a regression on all columns of the matrix, rather than on the column alone.
+def slope_weights(cells: Cells, columns: Sequence[int]) -> FloatArray:
+    """Give the row weights that make the slope of effects on each of some columns of the matrix, (U, n_columns).
 
     Examples
     --------
@@ -106,13 +98,8 @@ def slope_weights(cells: Cells, columns: Sequence[int], *, adjust: bool = False)
     2.0
     """
     share = cells.m / cells.N
-    X = cells.X - share @ cells.X
-    weighted = share[:, None] * X
-    if not adjust:
-        return (weighted / (share @ np.square(X)))[:, columns]
-    scale = np.sqrt(share @ np.square(X))
-    inner = np.linalg.pinv((weighted.T @ X) / np.outer(scale, scale), rcond=1e-10, hermitian=True)
-    return (weighted @ (inner / np.outer(scale, scale)))[:, columns]
+    X = cells.X[:, columns] - share @ cells.X[:, columns]
+    return (share[:, None] * X) / (share @ np.square(X))
 
 
 def _direction(d: FloatArray) -> str:

@@ -15,7 +15,7 @@ from crosslevel.krls.spectrum import Spectrum
 from crosslevel.typing import FloatArray
 
 AS_R = {"krls": "KRLS", "bigkrls": "bigKRLS"}
-INFERENCE = ("debiased", "hc3", "classical", *AS_R)
+INFERENCE = ("debiased", "hc3", *AS_R)
 R_WARNING = (
     "R's standard errors treat the shrunken fit as unbiased and under-cover: where 95 % is meant, .81 on average over 21 "
     "simulated designs, .75 for derivatives. inference='debiased' covers."
@@ -58,10 +58,9 @@ def spectrum_of(fit: Fit) -> Spectrum:
     return fit.spectrum
 
 
-def sigma_squared(fit: Fit, inference: str) -> float:
-    """Estimate the error variance: RSS / N as R does, RSS / (N - edf) otherwise."""
-    N, solution = fit.cells.N, fit.solution
-    return solution.rss / (N if inference in AS_R else max(N - solution.edf, 1e-8))
+def sigma_squared(fit: Fit) -> float:
+    """Estimate the error variance as R does."""
+    return fit.solution.rss / fit.cells.N
 
 
 def infer(fit: Fit, effects: Sequence[Effect], inference: str, rho: FloatArray | None = None) -> Inference:
@@ -71,19 +70,29 @@ def infer(fit: Fit, effects: Sequence[Effect], inference: str, rho: FloatArray |
     ----------
     fit : Fit
     effects : sequence of Effect
-    inference : {"debiased", "hc3", "classical", "krls", "bigkrls"}
+    inference : {"debiased", "hc3", "krls", "bigkrls"}
     rho : (U, G), optional
         Weights of the distinct rows in G averages (adding up to one) or slopes (adding up to zero); the average over all
         rows when not given. The answer then has E G entries, the G of the first effect first.
     """
     cells = fit.cells
     rho = (cells.m / cells.N)[:, None] if rho is None else rho
-    functionals = stacked([average_functionals(fit.kernel, effects, r) for r in rho.T])
-    effects = [e for e in effects for _ in range(rho.shape[1])]
-    weights, found = estimate(fit, functionals, inference)
-    plain = weights
-    if inference == "debiased":
-        plain = effect_weights(spectrum_of(fit), cells, functionals, fit.penalty)
+    made = [average_functionals(fit.kernel, effects, r) for r in rho.T]
+    V = np.stack([f.V for f in made], axis=2)
+    ell = np.stack([f.ell for f in made], axis=2)
+    functionals = Functionals(V.reshape(len(V), -1), ell.reshape(len(ell), -1))
+    effects = [e for e in effects for _ in made]
+    spectrum, penalty = spectrum_of(fit), fit.penalty
+    weights = plain = effect_weights(spectrum, cells, functionals, penalty)
+    if inference in ("debiased", "hc3"):
+        Z = fit.kernel.Z if inference == "debiased" else None
+        if Z is not None:
+            weights = effect_weights(spectrum, cells, functionals, SHARE_OF_PENALTY * penalty, Z)
+        found = robust(spectrum, cells, residuals(spectrum, cells, penalty, Z), weights)
+        kind, said = ("plug-in", (PLUG_IN_WARNING,)) if Z is None else ("debiased", ())
+        found = replace(found, kind=f"{kind}, {found.kind}", warnings=(*said, *found.warnings))
+    else:
+        found = _as_r(fit, weights, inference)
     scale = scales(fit, effects)
     # R counts the data twice in first differences and doubles their variance for it
     twice = np.sqrt([2.0 if inference in AS_R and e.switch is not None else 1.0 for e in effects])
@@ -97,30 +106,12 @@ def infer(fit: Fit, effects: Sequence[Effect], inference: str, rho: FloatArray |
     )
 
 
-def estimate(fit: Fit, functionals: Functionals, inference: str) -> tuple[Weights, Covariance]:
-    """Estimate functionals of the fitted function, on the standardized scale, with their covariance."""
-    spectrum, cells, penalty = spectrum_of(fit), fit.cells, fit.penalty
-    if inference in ("debiased", "hc3"):
-        debiased = inference == "debiased"
-        Z = fit.kernel.Z if debiased else None
-        weights = effect_weights(spectrum, cells, functionals, SHARE_OF_PENALTY * penalty if debiased else penalty, Z)
-        found = robust(spectrum, cells, residuals(spectrum, cells, penalty, Z), weights)
-        kind, said = ("debiased", ()) if debiased else ("plug-in", (PLUG_IN_WARNING,))
-        return weights, replace(found, kind=f"{kind}, {found.kind}", warnings=(*said, *found.warnings))
+def _as_r(fit: Fit, weights: Weights, inference: str) -> Covariance:
+    """Give the covariance of plug-in effects under one error variance, as R's packages make it."""
+    cells, N = fit.cells, fit.cells.N
     if cells.clusters is not None:
         raise InputError(f"inference={inference!r} knows no clusters; use inference='debiased' or fit without cluster.")
-    weights = effect_weights(spectrum, cells, functionals, penalty)
-    matrix = sigma_squared(fit, inference) * (weights.W.T @ (cells.m[:, None] * weights.W))
-    dof = cells.N if inference == "krls" else cells.N - fit.solution.edf
-    if inference == "classical":
-        dof = max(dof, 1.0)
-        return weights, Covariance(matrix, dof, f"plug-in, one error variance, t({dof:,.1f})", (PLUG_IN_WARNING,))
-    dof = max(dof - fit.kernel.Z.shape[1], 1.0)
-    return weights, Covariance(matrix, dof, f"as R's {AS_R[inference]}, t({dof:,.1f})", (R_WARNING,))
-
-
-def stacked(made: Sequence[Functionals]) -> Functionals:
-    """Lay the functionals of several averages side by side, those of the first effect first."""
-    V = np.stack([f.V for f in made], axis=2)
-    ell = np.stack([f.ell for f in made], axis=2)
-    return Functionals(V.reshape(len(V), -1), ell.reshape(len(ell), -1))
+    matrix = sigma_squared(fit) * (weights.W.T @ (cells.m[:, None] * weights.W))
+    left = N if inference == "krls" else N - fit.solution.edf
+    dof = max(left - fit.kernel.Z.shape[1], 1.0)
+    return Covariance(matrix, dof, f"as R's {AS_R[inference]}, t({dof:,.1f})", (R_WARNING,))

@@ -4,9 +4,9 @@ Rows with the same covariates share a fitted value, so the algebra needs each on
 the N - U other eigenvalues of the kernel are exactly zero, and least squares needs of y only the mean and the spread within each
 distinct row. Data without duplicates are the case U = N, m = 1.
 
-Weights. A *count* says that a row stands for that many rows: deleting one observation takes one away. A *survey* weight
-says how much a row counts: deleting the observation takes all its weight away. Both enter the fit as m; they differ in
-what is deleted (``step``), hence in the leave-one-out loss and in robust errors.
+Weights are survey weights: they say how much a row counts, and only their ratios matter. Deleting an observation takes all
+its weight away. Copies of a row are one observation, deleted together, which has the weight of all of them; so every row twice is
+every row once, in the penalty, the effects and their errors. Weights add up to the number of observations.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from crosslevel.typing import FloatArray, IntArray, Step
 
 STEPS = 4
 """Steps of a fit that progress counts: eigenvectors, penalty, coefficients, effects."""
+BY_CHANCE = 0.01
+"""Chance that two outcomes are equal from which on rows that are alike may be different people."""
 KEPT = 1e-8
 """Eigenvalues below this share of the penalty are left out of a saved model: they move a prior variance of 1 by less than that."""
 LARGEST = 64 * 2**20
@@ -67,11 +69,13 @@ class Cells:
     X : (U, P)
         Distinct rows, in the units of the data.
     m : (U,)
-        Weight of each (the number of rows, without weights).
+        Weight of each; they add up to the number of observations.
     mean : (U,)
         Mean outcome.
     row : (n,)
         Distinct row of each row.
+    row_weight, row_step : (n,)
+        Weight of each row, and that of the observation it belongs to: the row and its copies.
     stratum : (T,)
         Distinct row of each stratum; a stratum holds the rows of one distinct row with one ``step``.
     step : (T,)
@@ -85,6 +89,8 @@ class Cells:
     m: FloatArray
     mean: FloatArray
     row: IntArray
+    row_weight: FloatArray
+    row_step: FloatArray
     stratum: IntArray
     step: FloatArray
     weight: FloatArray
@@ -97,7 +103,7 @@ class Cells:
 
     @property
     def N(self) -> float:
-        """Total weight: the number of rows that are stood for."""
+        """Total weight: the number of observations."""
         return float(self.m.sum())
 
     def rescaled(self, center: float, scale: float) -> Cells:
@@ -114,15 +120,7 @@ class Cells:
         )
 
 
-def collapse(
-    X: FloatArray,
-    y: FloatArray,
-    weights: FloatArray | None = None,
-    cluster: IntArray | None = None,
-    *,
-    survey: bool = False,
-    merge: bool = True,
-) -> Cells:
+def collapse(X: FloatArray, y: FloatArray, weights: FloatArray | None = None, cluster: IntArray | None = None) -> Cells:
     """Gather the rows with equal covariates.
 
     Parameters
@@ -130,13 +128,9 @@ def collapse(
     X : (n, P)
     y : (n,)
     weights : (n,), optional
-        Positive; ones when not given.
+        Positive survey weights, of any scale; ones when not given.
     cluster : (n,), optional
         Cluster of each row, numbered from zero.
-    survey : bool
-        Whether a weight belongs to one observation, rather than being a number of observations.
-    merge : bool
-        False leaves every row a cell of its own.
 
     Examples
     --------
@@ -144,15 +138,16 @@ def collapse(
     >>> cells.X.ravel().tolist(), cells.m.tolist(), cells.mean.tolist(), cells.ss.tolist()
     ([1.0, 2.0], [2.0, 1.0], [2.0, 5.0], [8.0, 0.0])
     """
-    w = np.ones(len(y)) if weights is None else weights
+    number, first = equal_rows(X + 0.0)  # -0.0 is 0.0
     distinct, row = X, np.arange(len(X))
-    if merge:
-        number, first = equal_rows(X + 0.0)  # -0.0 is 0.0
-        if len(first) < len(X):  # otherwise the order of the data is easier to follow than the sorted one
-            distinct, row = X[first] + 0.0, number
-    steps, kind = np.unique(w, return_inverse=True) if survey else (np.ones(1), np.zeros(len(y), dtype=np.intp))
-    pairs, stratum_of_row = np.unique(row * len(steps) + kind.reshape(-1), return_inverse=True)
-    stratum_of_row = stratum_of_row.reshape(-1)
+    if len(first) < len(X):  # otherwise the order of the data is easier to follow than the sorted one
+        distinct, row = X[first] + 0.0, number
+    w = np.ones(len(y)) if weights is None else weights
+    step = _weight_of_copies(row, y, w)
+    scale = np.sum(w / step) / w.sum()  # observations to a unit of weight
+    w, step = scale * w, scale * step
+    steps, kind = np.unique(step, return_inverse=True)
+    pairs, stratum_of_row = np.unique(row * len(steps) + kind, return_inverse=True)
     weight, mean = _means(stratum_of_row, len(pairs), w, y)
     ss: FloatArray = np.bincount(stratum_of_row, w * np.square(y - mean[stratum_of_row]), len(pairs)).astype(np.float64)
     m, cell_mean = _means(row, len(distinct), w, y)
@@ -161,6 +156,8 @@ def collapse(
         m=m,
         mean=cell_mean,
         row=row,
+        row_weight=w,
+        row_step=step,
         stratum=pairs // len(steps),
         step=steps[pairs % len(steps)],
         weight=weight,
@@ -168,6 +165,31 @@ def collapse(
         ss=ss,
         clusters=None if cluster is None else cluster_pairs(row, len(distinct), cluster, w, y),
     )
+
+
+def _weight_of_copies(row: IntArray, y: FloatArray, w: FloatArray) -> FloatArray:
+    """Give the weight of each row with its copies, (n,).
+
+    Copies are equal in covariates and outcome. Where outcomes take few values, people with equal covariates can have the same one by
+    chance: then rows are copies only if every row has as many.
+
+    Parameters
+    ----------
+    row : (n,)
+        Distinct covariates of each row.
+    y, w : (n,)
+    """
+    values, level = np.unique(y, return_inverse=True)
+    alike, copy = np.unique(row * len(values) + level, return_inverse=True)
+    if len(alike) == len(y):
+        return w
+    held = np.bincount(alike % len(values))
+    by_chance = held @ (held - 1.0) / (len(alike) * max(len(alike) - 1.0, 1.0))
+    if by_chance < BY_CHANCE or len(alike) == row.max() + 1:  # or nobody differs from those with equal covariates
+        return np.bincount(copy, w)[copy]
+    weights, kind = np.unique(w, return_inverse=True)
+    counts = np.unique(copy * len(weights) + kind, return_counts=True)[1]
+    return np.gcd.reduce(counts) * w
 
 
 def _means(code: IntArray, size: int, w: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -178,7 +200,7 @@ def _means(code: IntArray, size: int, w: FloatArray, y: FloatArray) -> tuple[Flo
 def cluster_pairs(row: IntArray, U: int, cluster: IntArray, w: FloatArray, y: FloatArray) -> Clusters:
     """Gather the rows of every cluster by distinct row."""
     pairs, code = np.unique(cluster * U + row, return_inverse=True)
-    n, mean = _means(code.reshape(-1), len(pairs), w, y)
+    n, mean = _means(code, len(pairs), w, y)
     start = np.searchsorted(pairs // U, np.arange(int(cluster.max()) + 2))
     return Clusters(start=start.astype(np.intp), cell=pairs % U, n=n, mean=mean)
 
@@ -310,7 +332,7 @@ class Fit:
         return replace(self, kernel=found.kernel, spectrum=found.spectrum)
 
     def row_coefficients(self, y: FloatArray) -> FloatArray:
-        """Give the coefficient c of each row of the data, (n,): those of R."""
+        """Give the coefficient c of each row of the data, for a unit of its weight, (n,): those of R."""
         u, cells = self.cells.row, self.cells
         own = (y - self.y_mean) / self.y_sd - cells.mean[u]
         return own / self.penalty + (self.solution.coef / cells.m)[u]
@@ -326,7 +348,6 @@ def fit(
     bandwidth: str | float = "n_columns",
     rule: str = "loo",
     method: str = "auto",
-    survey: bool = False,
     rank: int | None = None,
     backend: str = "numpy",
     seed: int = 0,
@@ -344,7 +365,7 @@ def fit(
     penalty : float, optional
         Chosen by ``rule`` when not given.
     bandwidth : "n_columns", "maxvar" or float
-    rule, method, survey, rank, backend, seed
+    rule, method, rank, backend, seed
         See `KRLS`.
     step : callable, optional
         Called after each of ``STEPS`` - 1 steps; effects are the last.
@@ -356,7 +377,7 @@ def fit(
     >>> float(found.predict(np.array([[0.5]])).round(3)[0])
     0.25
     """
-    cells = collapse(X, y, weights, cluster, survey=survey, merge=method != "exact")
+    cells = collapse(X, y, weights, cluster)
     scaling = standardize(cells.X, cells.m)
     N = cells.N
     y_mean = float(cells.m @ cells.mean / N)

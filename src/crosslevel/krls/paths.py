@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslevel.data.checks import check_whole
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import InputError
 from crosslevel.krls.nystrom import LowRank, choose_landmarks, nystrom, partial
 from crosslevel.krls.spectrum import (
     GaussianKernel,
@@ -28,7 +27,7 @@ from crosslevel.krls.spectrum import (
 )
 from crosslevel.typing import FloatArray
 
-METHODS = ("auto", "collapse", "exact", "partial", "nystrom")
+METHODS = ("auto", "exact", "partial", "nystrom")
 BACKENDS = ("numpy", "jax")
 EXACT_ROWS = 6_000
 """Distinct rows up to which the exact way is taken without looking for a shorter one: half a minute."""
@@ -116,7 +115,7 @@ def find_path(
             return _partial(kernel, found, m, n)
         if not _exact_affordable(U):
             return _nystrom(kernel, m, n, rank, seed)
-    return _exact(kernel, m, n, method, backend)
+    return _exact(kernel, m, n, backend)
 
 
 def partial_rank(kernel: GaussianKernel, seed: int = 0) -> int | None:
@@ -150,7 +149,7 @@ def _exact_affordable(U: int) -> bool:
     return U <= MOST_EXACT and (free is None or memory_needed(U) <= free)
 
 
-def _exact(kernel: GaussianKernel, m: FloatArray, n: int, method: str, backend: str) -> Path:
+def _exact(kernel: GaussianKernel, m: FloatArray, n: int, backend: str) -> Path:
     U, where = len(m), ""
     if backend == "jax":
         from crosslevel.krls.jax_backend import DeviceKernel, device_name
@@ -161,8 +160,7 @@ def _exact(kernel: GaussianKernel, m: FloatArray, n: int, method: str, backend: 
     else:
         check_memory(U, n)
         spectrum = decompose(kernel, m)
-    rows = describe_rows(n, U) + (", none of them equal" if method == "collapse" and n == U else "")
-    return Path(spectrum, kernel, f"exact, {rows}{where}")
+    return Path(spectrum, kernel, f"exact, {_rows(n, U)}{where}")
 
 
 def _partial(kernel: GaussianKernel, found: LowRank, m: FloatArray, n: int) -> Path:
@@ -185,13 +183,12 @@ def _nystrom(kernel: GaussianKernel, m: FloatArray, n: int, rank: int | None, se
     return Path(found.spectrum, found.kernel, description + _collapsed(n, U), lost, True)
 
 
-def describe_rows(n: int, U: int) -> str:
-    """Say how many rows there are, and how many different ones."""
+def _rows(n: int, U: int) -> str:
     return f"{n:,} rows" + (f" collapsed to {U:,} distinct ones" if n > U else "")
 
 
 def _collapsed(n: int, U: int) -> str:
-    return f", {describe_rows(n, U)}" if n > U else ""
+    return f", {_rows(n, U)}" if n > U else ""
 
 
 CUBED = 9e-11
@@ -244,74 +241,8 @@ class Cost:
         return f"{size}, {self.columns:,} columns: {what}, about {_gib(self.bytes)} and {_time(self.seconds)}{free}"
 
 
-def cost(
-    n: int,
-    p: int,
-    method: str = "auto",
-    *,
-    distinct: int | None = None,
-    rank: int | None = None,
-    low_rank: int | None = None,
-) -> Cost:
-    """Estimate memory and time of a fit.
-
-    Parameters
-    ----------
-    n, p : int
-        Rows and columns.
-    method : {"auto", "collapse", "exact", "partial", "nystrom"}
-    distinct : int, optional
-        Distinct rows; all of them when not given. `KRLS.cost` counts them.
-    rank : int, optional
-        As in `KRLS`.
-    low_rank : int, optional
-        Eigenvectors that differ from zero, where that is known. `KRLS.cost` finds out.
-
-    Examples
-    --------
-    >>> cost(4_000, 5).method, cost(1_000_000, 5).method
-    ('exact', 'nystrom')
-    >>> cost(344_084, 9, distinct=5_668).method
-    'exact'
-    >>> print(cost(1_000_000, 5))
-    1,000,000 rows, 5 columns: Nystrom approximation with 600 landmarks, about ... GiB and ...
-    """
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS, "choice")
-    n, p = check_whole(n, "n", 1), check_whole(p, "p", 1)
-    for name, value, ways in (
-        ("distinct", distinct, ("auto", "collapse", "partial", "nystrom")),
-        ("rank", rank, ("partial", "nystrom")),
-        ("low_rank", low_rank, ("auto", "partial")),
-    ):
-        if value is not None and method not in ways:
-            raise InputError(f"{name}={value!r} has no effect with method={method!r}; leave {name} out.")
-        if value is not None:
-            check_whole(value, name, 1)
-    free = available_memory()
-    U = n if distinct is None else distinct
-    way = method if method in ("exact", "partial", "nystrom") else "exact"
-    if method == "auto" and U > EXACT_ROWS:
-        affordable = U <= MOST_EXACT and (free is None or memory_needed(U) <= free)
-        way = "partial" if low_rank is not None else "exact" if affordable else "nystrom"
-    rows = 8.0 * n * (6 * p + 30)  # the data, their effects, and what intervals need of every row
-    passes = float(U) * U * EXPONENTIAL * 3 if way == "exact" else 0.0
-    if way == "exact":
-        r, size = U, memory_needed(U) + rows
-        seconds = CUBED * U**3 + EXACT_PASSES * PRODUCT * U**2 * 20 + passes
-    elif way == "partial":
-        r = min(U, rank or low_rank or max(1, U // 3))
-        size = 8.0 * (2 * U * r + 4 * r * r) + rows
-        seconds = PRODUCT * U * r * r * 4 + CUBED * r**3 + EXPONENTIAL * U * r * 6
-    else:
-        r = min(U, rank or RANK)
-        size = 8.0 * (6 * r * r + 20_000 * r) + rows
-        seconds = U * (STREAM_PASSES * EXPONENTIAL * r + SQUARE_PASSES * 2 * PRODUCT * r * r / 2) + CUBED * r**3
-    return Cost(way, n, U, p, r, int(size + BASE), float(seconds + 0.5), free)
-
-
 def cost_of_rows(rows: FloatArray, method: str, rank: int | None, bandwidth: str | float, seed: int) -> Cost:
-    """Estimate the cost of a fit from its matrix: equal rows are counted, and the rank of their kernel is probed.
+    """Estimate memory and time of a fit from its matrix: equal rows are counted, and the rank of their kernel is probed.
 
     Parameters
     ----------
@@ -320,15 +251,52 @@ def cost_of_rows(rows: FloatArray, method: str, rank: int | None, bandwidth: str
         See `KRLS`.
     """
     n, p = rows.shape
-    if method == "exact":
-        return cost(n, p, method)
     distinct = np.unique(rows + 0.0, axis=0)
-    low = None
+    low_rank = None
     if method in ("auto", "partial") and len(distinct) > EXACT_ROWS:
         Z = standardize(distinct, np.ones(len(distinct))).apply(distinct)
         s = float(p) if isinstance(bandwidth, str) else float(bandwidth)  # near enough for "maxvar"
-        low = partial_rank(GaussianKernel(Z, s), seed)
-    return cost(n, p, method, distinct=len(distinct), rank=rank, low_rank=low)
+        low_rank = partial_rank(GaussianKernel(Z, s), seed)
+    return _cost(n, p, method, len(distinct), rank, low_rank)
+
+
+def _cost(n: int, p: int, method: str, U: int, rank: int | None = None, low_rank: int | None = None) -> Cost:
+    """Estimate memory and time of a fit of n rows, U of them distinct, with p columns.
+
+    Parameters
+    ----------
+    n, p : int
+    method : str
+    U : int
+    rank : int, optional
+        As in `KRLS`.
+    low_rank : int, optional
+        Eigenvectors that differ from zero, where that is known.
+
+    Examples
+    --------
+    >>> _cost(4_000, 5, "auto", 4_000).method, _cost(1_000_000, 5, "auto", 1_000_000).method
+    ('exact', 'nystrom')
+    >>> _cost(344_084, 9, "auto", 5_668).method
+    'exact'
+    """
+    way = method
+    if method == "auto":
+        exact = U <= EXACT_ROWS or (low_rank is None and _exact_affordable(U))
+        way = "exact" if exact else "nystrom" if low_rank is None else "partial"
+    rows = 8.0 * n * (6 * p + 30)  # the data, their effects, and what intervals need of every row
+    if way == "exact":
+        r, size = U, memory_needed(U) + rows
+        seconds = CUBED * U**3 + (EXACT_PASSES * PRODUCT * 20 + EXPONENTIAL * 3) * U**2
+    elif way == "partial":
+        r = min(U, rank or low_rank or max(1, U // 3))
+        size = 8.0 * (2 * U * r + 4 * r * r) + rows
+        seconds = PRODUCT * U * r * r * 4 + CUBED * r**3 + EXPONENTIAL * U * r * 6
+    else:
+        r = min(U, rank or RANK)
+        size = 8.0 * (6 * r * r + 20_000 * r) + rows
+        seconds = U * (STREAM_PASSES * EXPONENTIAL * r + SQUARE_PASSES * 2 * PRODUCT * r * r / 2) + CUBED * r**3
+    return Cost(way, n, U, p, r, int(size + BASE), float(seconds + 0.5), available_memory())
 
 
 def _gib(size: float) -> str:

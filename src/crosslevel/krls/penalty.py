@@ -29,7 +29,7 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.krls.model import Cells
 
-RULES = ("loo", "gcv", "krls")
+RULES = ("loo", "krls")
 LOWEST, HIGHEST = 1e-9, 1e2
 """Limits of the search, times the largest eigenvalue: below, rounding rules the loss; above, the fit is constant."""
 N_GRID = 67  # six to a decade
@@ -43,28 +43,6 @@ R_GOLDEN = 0.381966  # as R has it, not (3 - sqrt(5)) / 2
 R_EPSILON = 2.220446e-16  # likewise
 R_STEP = 0.05
 MOST_STEPS = 10_000_000
-
-
-@dataclass(frozen=True)
-class Losses:
-    """Losses at some penalties, on the scale of the standardized outcome.
-
-    Attributes
-    ----------
-    loo, gcv : (L,)
-        Leave-one-out sum of squares, and generalized cross-validation RSS / (1 - edf / N)^2.
-    loo_slope, gcv_slope : (L,)
-        Derivatives by log penalty.
-    """
-
-    loo: FloatArray
-    gcv: FloatArray
-    loo_slope: FloatArray
-    gcv_slope: FloatArray
-
-    def of(self, rule: str) -> tuple[FloatArray, FloatArray]:
-        """Give values and slopes of one of the two."""
-        return (self.loo, self.loo_slope) if rule == "loo" else (self.gcv, self.gcv_slope)
 
 
 @dataclass(frozen=True)
@@ -85,8 +63,8 @@ class Choice:
     bound: str | None = None
 
 
-def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> Losses:
-    """Evaluate both losses and their slopes at every penalty.
+def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give the leave-one-out sum of squares at every penalty, and its derivative by log penalty: (L,) each.
 
     Parameters
     ----------
@@ -96,68 +74,40 @@ def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> Losses:
         With the standardized outcome.
     penalty : (L,)
     """
-    shrink, turn = _shrinkage(spectrum, penalty)
-    total = np.zeros((4, len(penalty)))
-    for _, parts in _strata_losses(spectrum, cells, shrink, turn):
-        total += parts.sum(axis=1)
-    squares, dsquares, loo, loo_slope = total
-    left = 1.0 - (1.0 - shrink).sum(axis=0) / cells.N
-    gcv = squares / left**2
-    gcv_slope = dsquares / left**2 - 2.0 * gcv / left * turn.sum(axis=0) / cells.N
-    return Losses(loo, gcv, loo_slope, gcv_slope)
-
-
-def _shrinkage(spectrum: Spectrum, penalty: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give penalty o g and its derivative by log penalty, (k, L) each."""
-    shrink = penalty / (spectrum.w[:, None] + penalty)
-    return shrink, shrink * (1.0 - shrink)
+    loss, slope = np.zeros((2, len(penalty)))
+    for _, part, part_slope in _strata_losses(spectrum, cells, penalty):
+        loss += part.sum(axis=0)
+        slope += part_slope.sum(axis=0)
+    return loss, slope
 
 
 def _strata_losses(
-    spectrum: Spectrum, cells: Cells, shrink: FloatArray, turn: FloatArray
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield, some strata at a time, squared residuals and deleted ones with their derivatives: (4, n_strata, L)."""
+    spectrum: Spectrum, cells: Cells, penalty: FloatArray
+) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+    """Yield, some strata at a time, squared deleted residuals and their derivatives by log penalty: (n_strata, L) each."""
+    shrink = penalty / (spectrum.w[:, None] + penalty)
     root = np.sqrt(cells.m)
     a = spectrum.project((root * cells.mean)[:, None])
     outside = 0.0 if spectrum.complete else 1.0
-    kept = np.concatenate([shrink - outside, turn], axis=1)
+    kept = np.concatenate([shrink - outside, shrink * (1.0 - shrink)], axis=1)
     for rows, Qb, QQx in spectrum.passes(kept * a, kept):
         (e, de), (t, dt) = np.split(Qb / root[rows, None], 2, axis=1), np.split(QQx, 2, axis=1)
-        yield _of_rows(cells, rows, outside * cells.mean[rows, None] + e, de, outside + t, dt)
-
-
-def _of_rows(
-    cells: Cells, rows: slice, e: FloatArray, de: FloatArray, t: FloatArray, dt: FloatArray
-) -> tuple[slice, FloatArray]:
-    """Find, for the strata of some distinct rows, squared residuals and deleted ones with their derivatives.
-
-    Parameters
-    ----------
-    cells : Cells
-    rows : slice
-    e, de : (n_rows, L)
-        Mean less fit, and its derivative by log penalty.
-    t, dt : (n_rows, L)
-        Share of its residual that a row of one observation keeps, and its derivative.
-    """
-    first, last = np.searchsorted(cells.stratum, [rows.start, rows.stop])
-    strata = slice(int(first), int(last))
-    u = cells.stratum[strata]
-    apart = cells.stratum_mean[strata] - cells.mean[u]
-    share = (cells.step[strata] / cells.m[u])[:, None]
-    if last - first != rows.stop - rows.start:  # with a stratum to a row, which is the rule, nothing need be copied
-        e, de, t, dt = (x[u - rows.start] for x in (e, de, t, dt))
-    e = e + apart[:, None]
-    D = (1.0 - share) + share * t
-    squares = cells.ss[strata, None] + cells.weight[strata, None] * e * e
-    dsquares = 2.0 * cells.weight[strata, None] * e * de
-    loo = squares / D**2
-    slope = dsquares / D**2 - 2.0 * loo * share * dt / D
-    return strata, np.stack([squares, dsquares, loo, slope])
+        e, t = e + outside * cells.mean[rows, None], t + outside
+        first, last = np.searchsorted(cells.stratum, [rows.start, rows.stop])
+        strata = slice(int(first), int(last))
+        u = cells.stratum[strata]
+        if last - first != rows.stop - rows.start:  # with a stratum to a row, which is the rule, nothing need be copied
+            e, de, t, dt = (x[u - rows.start] for x in (e, de, t, dt))
+        e = e + (cells.stratum_mean[strata] - cells.mean[u])[:, None]
+        share = (cells.step[strata] / cells.m[u])[:, None]
+        weight = cells.weight[strata, None]
+        left = (1.0 - share) + share * t
+        loss = (cells.ss[strata, None] + weight * e * e) / left**2
+        yield strata, loss, 2.0 * (weight * e * de / left**2 - loss * share * dt / left)
 
 
 def choose_penalty(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
-    """Choose the penalty by the rule "loo", "gcv" (both converged) or "krls" (R's search).
+    """Choose the penalty by the rule "loo", to convergence, or "krls", R's search.
 
     Examples
     --------
@@ -170,7 +120,7 @@ def choose_penalty(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     >>> found.bound is None, bool(found.penalty < 1)
     (True, True)
     """
-    return _krls_search(spectrum, cells) if rule == "krls" else _converged(spectrum, cells, rule)
+    return _krls_search(spectrum, cells) if rule == "krls" else _converged(spectrum, cells)
 
 
 def given_penalty(penalty: float, top: float) -> Choice:
@@ -183,15 +133,13 @@ def given_penalty(penalty: float, top: float) -> Choice:
     return Choice(float(penalty), np.empty((0, 2)))
 
 
-def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
+def _converged(spectrum: Spectrum, cells: Cells) -> Choice:
     """Find the least loss on a log grid, then the root of its slope beside it."""
     top = float(spectrum.w[-1])
     grid = np.geomspace(LOWEST * top, HIGHEST * top, N_GRID)
-    values, slopes = losses(spectrum, cells, grid).of(rule)
+    values, slopes = losses(spectrum, cells, grid)
     curve = np.column_stack([grid, values])
-    best = int(np.argmin(values))
-    if rule == "loo":
-        best = _smoothest(spectrum, cells, curve, best)
+    best = _smoothest(spectrum, cells, curve, int(np.argmin(values)))
     at_least, at_most = slopes[best] >= 0, slopes[best] <= 0
     if (best == 0 and at_least) or (best == N_GRID - 1 and at_most):
         return Choice(float(grid[best]), curve, "lower" if best == 0 else "upper")
@@ -200,7 +148,7 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     ends = np.log(grid[[low, high]])
     nodes = np.cos(np.pi * (np.arange(N_NODES) + 0.5) / N_NODES)
     penalties = np.exp(ends.mean() + nodes * (ends[1] - ends[0]) / 2)
-    values, slopes = losses(spectrum, cells, penalties).of(rule)
+    values, slopes = losses(spectrum, cells, penalties)
     loss, slope = (
         np.polynomial.Chebyshev.fit(np.log(penalties), known, N_NODES - 1, domain=ends) for known in (values, slopes)
     )
@@ -229,10 +177,9 @@ def _smoothest(spectrum: Spectrum, cells: Cells, curve: FloatArray, best: int) -
     others = [int(i) for i in 1 + np.flatnonzero(lower) if i > best]
     if not others:
         return best
-    shrink, turn = _shrinkage(spectrum, curve[[best, *others], 0])
     apart = np.empty((len(cells.stratum), len(others)))
-    for strata, (_, _, loo, _) in _strata_losses(spectrum, cells, shrink, turn):
-        apart[strata] = loo[:, 1:] - loo[:, :1]
+    for strata, part, _ in _strata_losses(spectrum, cells, curve[[best, *others], 0]):
+        apart[strata] = part[:, 1:] - part[:, :1]
     total = apart.sum(axis=0)
     error = np.sqrt(np.square(apart - cells.weight[:, None] * total / cells.weight.sum()).sum(axis=0))
     same = total <= TOLD_APART * error
@@ -248,7 +195,7 @@ def _krls_search(spectrum: Spectrum, cells: Cells) -> Choice:
     tried: list[tuple[float, float]] = []
 
     def loss(penalty: float) -> float:
-        tried.append((penalty, float(losses(spectrum, cells, np.array([penalty])).loo[0])))
+        tried.append((penalty, float(losses(spectrum, cells, np.array([penalty]))[0][0])))
         return tried[-1][1]
 
     x1, x2 = low + R_GOLDEN * (high - low), high - R_GOLDEN * (high - low)

@@ -16,10 +16,8 @@ offered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from crosslevel.krls.covariance import SHARE_OF_PENALTY, Linear, effect_weights, residuals, robust
 from crosslevel.krls.effects import Effect, Functionals, linear_parts, pointwise_effects
@@ -31,14 +29,13 @@ from crosslevel.typing import FloatArray
 POINTS_AT_ONCE = 512
 MOST_ENTRIES = 2**26
 """Of the kernel between points and distinct rows, held at once."""
-JITTER = 1e-10
 
 
 def predict_std(fit: Fit, X: FloatArray, inference: str) -> FloatArray:
     """Give the standard error of the predicted mean at rows in the units of the data, (n,).
 
     "debiased" gives the posterior standard deviation of the Gaussian process whose posterior mean the fit is; "krls" and
-    "bigkrls" what the packages print; "classical" and "hc3" the error of the plug-in fit around its own mean.
+    "bigkrls" what the packages print; "hc3" the error of the plug-in fit around its own mean.
     """
     spectrum_of(fit)
     Z = fit.scaling.apply(X)
@@ -64,7 +61,7 @@ def _variance(fit: Fit, V: FloatArray, inference: str) -> FloatArray:
     if inference == "hc3":
         weights = effect_weights(spectrum, cells, Functionals(V, np.empty((0, 0))), penalty)
         return np.diag(robust(spectrum, cells, residuals(spectrum, cells, penalty), weights).matrix)
-    variance = sigma_squared(fit, inference) * spectrum.inverse_norms(root * V, penalty, power=2)
+    variance = sigma_squared(fit) * spectrum.inverse_norms(root * V, penalty, power=2)
     if inference == "bigkrls":  # it corrects the variance by the factor meant for the standard error
         variance = variance * np.sqrt(cells.N / (cells.N - fit.solution.edf))
     return variance
@@ -73,26 +70,6 @@ def _variance(fit: Fit, V: FloatArray, inference: str) -> FloatArray:
 def posterior_variance(fit: Fit) -> float:
     """Estimate tau^2, the prior variance of the function, on the standardized scale."""
     return fit.solution.rss / max(fit.cells.N - fit.solution.edf - 1.0, 1e-8) / fit.penalty
-
-
-@dataclass(frozen=True)
-class Band:
-    """Effects at points.
-
-    Attributes
-    ----------
-    mean, sd : (n,)
-        Posterior mean, and the root of posterior variance and allowance for bias, on the standardized scale.
-    allowance : float
-        The part of the variance that stands for bias.
-    critical : float or None
-        Multiple of sd that covers all points at once, where asked for.
-    """
-
-    mean: FloatArray
-    sd: FloatArray
-    allowance: float
-    critical: float | None = None
 
 
 def bias_allowance(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
@@ -114,53 +91,37 @@ def bias_allowance(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
     return cells.m @ np.square(moved) / cells.N
 
 
-def effect_band(
-    fit: Fit,
-    effect: Effect,
-    Z: FloatArray,
-    level: float | None = None,
-    draws: int = 400,
-    seed: int = 0,
-    allowance: float | None = None,
-) -> Band:
-    """Find the posterior of one effect at standardized rows, with a simultaneous band when a level is given.
+def effect_band(fit: Fit, effect: Effect, Z: FloatArray, allowance: float) -> tuple[FloatArray, FloatArray]:
+    """Give mean and standard deviation of the posterior of one effect at standardized rows, on the standardized scale.
 
     Parameters
     ----------
     fit : Fit
     effect : Effect
     Z : (n, P)
-    level : float, optional
-        Level of the simultaneous band; its memory is that of an (n, n) matrix.
-    draws, seed : int
-        Simulations of the joint posterior.
-    allowance : float, optional
-        Its entry of `bias_allowance`; made when not given.
+    allowance : float
+        Its entry of `bias_allowance`, which is added to every variance.
+
+    Returns
+    -------
+    mean, sd : (n,)
     """
-    if allowance is None:
-        allowance = float(bias_allowance(fit, [effect])[0])
     spectrum, cells = spectrum_of(fit), fit.cells
     root = np.sqrt(cells.m)
     linear = Linear.at(spectrum, cells.m, fit.kernel.Z, fit.penalty)
     ell = linear_parts([effect], Z.shape[1])
     target = root * cells.mean
-    step = len(Z) if level is not None else _points_at_once(fit)
     mean, left = np.empty(len(Z)), np.empty(len(Z))
-    critical = None
-    for start in range(0, len(Z), max(step, 1)):
-        at = Z[start : start + step]
-        V = root[:, None] * _functions(fit.kernel, effect, at)
+    step = _points_at_once(fit)
+    for start in range(0, len(Z), step):
+        rows = slice(start, start + step)
+        V = root[:, None] * _functions(fit.kernel, effect, Z[rows])
         Giv = spectrum.solve(V, fit.penalty)
         r = ell - linear.H.T @ Giv
-        mean[start : start + step] = (Giv + linear.GiH @ (linear.M @ r)).T @ target
-        left[start : start + step] = (
-            _kappa(effect, fit.kernel.s) - np.einsum("ij,ij->j", V, Giv) + np.einsum("ij,ij->j", r, linear.M @ r)
-        )
-        if level is not None:
-            joint = _joint_kappa(fit.kernel, effect, at) - V.T @ Giv + r.T @ linear.M @ r
-            critical = _simultaneous(joint, level, draws, seed)
-    sd = np.sqrt(posterior_variance(fit) * np.maximum(left, 0.0) + allowance)
-    return Band(mean, sd, allowance, critical)
+        mean[rows] = (Giv + linear.GiH @ (linear.M @ r)).T @ target
+        explained = np.einsum("ij,ij->j", V, Giv) - np.einsum("ij,ij->j", r, linear.M @ r)
+        left[rows] = _kappa(effect, fit.kernel.s) - explained
+    return mean, np.sqrt(posterior_variance(fit) * np.maximum(left, 0.0) + allowance)
 
 
 def _functions(kernel: GaussianKernel, effect: Effect, at: FloatArray) -> FloatArray:
@@ -182,24 +143,3 @@ def _kappa(effect: Effect, s: float) -> float:
     points = effect.switch.points
     gap = np.square(points[effect.high] - points[effect.low]).sum()
     return float(2.0 * -np.expm1(-gap / s))
-
-
-def _joint_kappa(kernel: GaussianKernel, effect: Effect, at: FloatArray) -> FloatArray:
-    """Give L L' k between the effects at all pairs of points, (n, n)."""
-    if effect.switch is None:
-        K = GaussianKernel(at, kernel.s).matrix()
-        gap = at[:, effect.column, None] - at[:, effect.column]
-        return (2.0 / kernel.s) * (1.0 - (2.0 / kernel.s) * gap**2) * K
-    rest = np.delete(at, effect.switch.columns, axis=1)
-    return _kappa(effect, kernel.s) * GaussianKernel(rest, kernel.s).matrix()
-
-
-def _simultaneous(joint: FloatArray, level: float, draws: int, seed: int) -> float:
-    """Simulate the largest standardized deviation over the points and take its quantile."""
-    sd = np.sqrt(np.maximum(np.diag(joint), 0.0))
-    keep = sd > 1e-7 * sd.max()
-    correlation = joint[np.ix_(keep, keep)] / sd[keep, None] / sd[keep]
-    values, vectors = scipy.linalg.eigh((correlation + correlation.T) / 2)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0) + JITTER)) @ vectors.T  # the same whatever signs the vectors have
-    normal = np.random.default_rng(seed).standard_normal((root.shape[1], draws))
-    return float(np.quantile(np.abs(root @ normal).max(axis=0), level))

@@ -22,7 +22,7 @@ from crosslevel.data.cells import learn_table, read_codes, warn_outside
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.errors import InputError, listed, nearest, unknown_name
+from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 FEWEST_ROWS = 3
@@ -30,8 +30,6 @@ SMALLEST_SQUARES = 1e-280
 """Below this, sums of squares lose digits to underflow."""
 ROUNDING = 64 * np.finfo(np.float64).eps
 """Range of a column, relative to its largest value, below which its values differ by rounding only."""
-MOST_ROWS = 1e15
-"""Rows that counts may stand for: beyond, one row more or less is lost to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ def learn_encoding(
     used: BoolArray | None = None,
     weights: FloatArray | None = None,
 ) -> Encoding:
-    """Decide what each column is, from the rows that are used; weights say how many rows each stands for."""
+    """Decide what each column is, from the rows that are used; weights say how much each counts."""
     categorical = None if categorical is None else checks.read_list(categorical, "categorical")
     if reference is not None and not isinstance(reference, Mapping):
         raise InputError(f"reference={reference!r} is no mapping; pass the level by column, {{'arm': 'control'}}.")
@@ -168,7 +166,7 @@ class Inputs:
     X : (n_used, P)
     y : (n_used,)
     weights : (n_used,) or None
-        Positive; survey weights have mean one.
+        Positive.
     cluster : (n_used,) or None
     used : (n,) bool
         Rows without missing values and with positive weight.
@@ -192,7 +190,7 @@ class Inputs:
     keys: Sequence[Any] | None
 
 
-def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, survey: bool) -> Inputs:
+def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any) -> Inputs:
     """Check everything that a fit is given; the estimator says which columns are codes and what missing values do."""
     kind = frames.frame_kind(X) if frames.is_frame(X) else "pyarrow"
     keys, told = row_keys(X), {"y": y, "sample_weight": sample_weight, "cluster": cluster}
@@ -208,7 +206,8 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
         used &= ~gaps
     weights = None
     if sample_weight is not None:
-        weights = _weights(sample_weight, len(target), survey)
+        weights = checks.check_weights(np.asarray(checks.unmasked(sample_weight)), "sample_weight", len(target))
+        weights = weights / weights.max()  # only ratios matter; their sums shall not overflow
         used &= weights > 0
     if used.sum() < FEWEST_ROWS:
         raise InputError(
@@ -221,14 +220,10 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
     matrix = encoding.encode(table.filter(pa.array(used)))
     _check_finite(matrix, encoding, np.flatnonzero(used))
     _check_varies(matrix, target[used], encoding)
-    if weights is not None:
-        weights = weights[used]
-        if survey:
-            weights = weights / weights.mean()
     return Inputs(
         X=matrix,
         y=target[used],
-        weights=weights,
+        weights=None if weights is None else weights[used],
         cluster=None if cluster is None else read_clusters(cluster, used),
         used=used,
         encoding=encoding,
@@ -243,16 +238,13 @@ def read_predict(estimator: Any, X: Any, encoding: Encoding, missing: str) -> tu
 
     The columns of a table are found by name, in any order; those that fit was not given are left alone.
     """
-    table, names = _as_table(estimator, X, reset=False), [c.name for c in encoding.columns]
-    if frames.is_frame(X):
-        _check_columns(estimator, table, names)
-        table = table.select(names)
-    else:
-        table = table.rename_columns(names)
+    table = _as_table(estimator, X, reset=False)
+    if not frames.is_frame(X):
+        table = table.rename_columns([c.name for c in encoding.columns])
     matrix = encoding.encode(table)
     whole: BoolArray = ~np.asarray(np.isnan(matrix).any(axis=1))
     if missing == "error" and not whole.all():
-        raise _missing_error(table, np.zeros(len(matrix)), ~whole)
+        raise _missing_error(table.select([c.name for c in encoding.columns]), np.zeros(len(matrix)), ~whole)
     _check_finite(matrix[whole], encoding, np.flatnonzero(whole))
     warn_outside(matrix, estimator._model.cells.X, encoding.names)
     return matrix[whole], whole
@@ -292,22 +284,6 @@ def _as_table(estimator: Any, X: Any, *, reset: bool) -> pa.Table:
     checks.as_numbers(X, "X")  # refuses dates
     names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(array.shape[1])])
     return pa.table({str(n): array[:, j] for j, n in enumerate(names)})
-
-
-def _check_columns(estimator: Any, table: pa.Table, names: Sequence[str]) -> None:
-    """Refuse new rows that lack columns of fit, by their names."""
-    there = table.column_names
-    lacking = [n for n in names if n not in there]
-    if len(lacking) == len(names) and not hasattr(estimator, "feature_names_in_"):
-        raise InputError(
-            f"X has the columns {listed(there)}, and those of fit had no names, so they cannot be matched; pass an array with the "
-            "columns in the order of fit."
-        )
-    if lacking:
-        raise InputError(
-            f"X lacks {len(lacking):,} column(s) that fit was given, {listed(lacking)}; its columns are {listed(there, 12)}. Add or "
-            f"rename them.{nearest(lacking[0], there)}"
-        )
 
 
 def read_outcome(y: Any, n: int) -> FloatArray:
@@ -365,25 +341,6 @@ def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) ->
         if not SMALLEST_SQUARES < squares < np.inf:
             what = "small" if squares <= SMALLEST_SQUARES else "large"
             raise InputError(f"{name} is too {what} for its squares to be held; change its unit.")
-
-
-def _weights(sample_weight: Any, n: int, survey: bool) -> FloatArray:
-    w = checks.check_weights(np.asarray(checks.unmasked(sample_weight)), "sample_weight", n)
-    if not survey and (w != np.round(w)).any():
-        row = int(np.argmax(w != np.round(w)))
-        raise InputError(
-            f"sample_weight is {w[row]:g} in row {row:,}; counts are whole numbers (a row of weight 2 stands for two rows). For "
-            "survey weights pass weights='survey' to KRLS."
-        )
-    if survey:  # only ratios matter; their sums shall not overflow
-        return w / w.max()
-    total = float((w / w.max()).sum()) * float(w.max())
-    if not total <= MOST_ROWS:
-        raise InputError(
-            f"sample_weight stands for {total:.3g} rows; counts are exact up to {MOST_ROWS:.0e}. Divide them by a common factor, or "
-            "pass weights='survey' to KRLS."
-        )
-    return w
 
 
 def read_labels(values: Any, argument: str, n: int) -> pa.Table:

@@ -1,40 +1,64 @@
-"""The methods of fitted models that report effects: averages, in subgroups, between rows, and how they differ."""
+"""The methods of `KRLS` about effects: averages, in subgroups, along covariates, at rows with bands, and their pictures."""
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import stats
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel import charts
 from crosslevel.data import checks
+from crosslevel.data.checks import align_rows
 from crosslevel.data.signatures import checked
-from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.krls import heterogeneity, overlap, subgroups
-from crosslevel.krls.base import KernelEstimator
-from crosslevel.krls.effects import Effect
-from crosslevel.krls.inference import Inference
-from crosslevel.krls.reading import read_predict, spread_rows
-from crosslevel.krls.table import RESERVED, effects_summary
-from crosslevel.results import Estimates
+from crosslevel.errors import CrosslevelError, InputError, listed, unknown_name
+from crosslevel.krls import heterogeneity, subgroups
+from crosslevel.krls.effects import Effect, scales
+from crosslevel.krls.inference import Inference, infer
+from crosslevel.krls.model import Fit, cluster_pairs
+from crosslevel.krls.prediction import bias_allowance, effect_band
+from crosslevel.krls.reading import Encoding, read_clusters, read_predict, spread_rows
+from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import normal_interval
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TARGETS = ("sample", "population", "overlap")
+METHOD = "kernel regularized least squares"
+TARGETS = ("sample", "population")
 REPORT_ROWS = 1500
 """Rows whose covariates and effects a report holds."""
+REPORT_BANDS = 300
+"""Rows at which a report has bands."""
+RESERVED = (
+    *("term", "estimate", "std_error", "conf_low", "conf_high", "plug_in", "correction", "flagged", "statistic"),
+    *("p_value", "kind", "contrast", "rows", "p_equal", "versus"),
+)
+"""Columns of the table of effects, which no subgroup may be called."""
 RESERVED_ROWS = (*RESERVED, "row", "value", "fitted", "weight")
 
 
-class EffectReports(KernelEstimator):
+class EffectReports(BaseEstimator):
     """A fitted model with its methods about effects."""
+
+    missing: str
+    inference: str
+    _model: Fit
+    _effects: tuple[Effect, ...]
+    _pointwise: FloatArray
+    _inferred: Inference | None
+    _used: BoolArray
+    _cluster: IntArray | None
+    encoding_: Encoding
+    effect_names_: tuple[str, ...]
+    warnings_: tuple[str, ...]
 
     @checked
     def effects(
@@ -43,21 +67,24 @@ class EffectReports(KernelEstimator):
         target: str = "sample",
         by: Any = None,
         *,
+        along: str | Sequence[str] | None = None,
         differences: bool = False,
         cluster: Any = None,
     ) -> Estimates:
-        """Give the average effects, a row per term, or per term and subgroup.
+        """Give the average effects, a row per term, or per term and subgroup, or their slopes along covariates.
 
         Parameters
         ----------
         level : float, default 0.95
-        target : {"sample", "population", "overlap"}
-            Whether the interval is for the average over these rows, over the population they were drawn from, or, for binary
-            columns and factors, over people who might be in either group (weights e (1 - e), e the probability of the group
-            given the other covariates).
+        target : {"sample", "population"}
+            Whether the interval is for the average over these rows or over the population they were drawn from.
         by : str, sequence of str, mapping of name to query, frame or array, optional
             Subgroups: columns of X, ``{"old": "age >= 65", "young": "age < 30"}``, or labels of the rows that fit was
             given, as an array or as columns of a frame (what has an index is matched with that of X).
+        along : str or sequence of str, optional
+            Columns of the matrix (a level of a factor is ``"arm: letter"``). The answer is then how the effect of each term varies
+            along each of them: the slope of the effects at the rows, by how much the effect grows per unit of the column. Along a
+            binary column it is the difference between the two groups. An effect that rises and falls again can have no slope.
         differences : bool
             Give the differences between all pairs of subgroups instead: the group of the row less that of ``versus``.
         cluster : (n,), optional
@@ -69,8 +96,9 @@ class EffectReports(KernelEstimator):
         Estimates
             Key ``term`` (and those of ``by``); ``estimate`` (debiased), ``plug_in`` (the average of the fit's own
             effects), ``correction`` (their difference in standard errors) and ``flagged`` (more than one), ``statistic``,
-            ``p_value``, ``kind``, ``contrast``. With ``by`` also ``rows``, the number in the subgroup (counts of
-            ``sample_weight`` added up), and ``p_equal``, of the hypothesis that the effect is the same in all of them.
+            ``p_value``, ``kind``, ``contrast``. With ``by`` also ``rows``, the number in the subgroup, and ``p_equal``, of the
+            hypothesis that the effect is the same in all of them. With ``along`` the key ``along``, and ``correlation``, that of
+            the fitted effects with the column.
 
         Examples
         --------
@@ -83,19 +111,24 @@ class EffectReports(KernelEstimator):
         >>> halves = model.effects(by={"low": "x1 < 0", "high": "x1 >= 0"})
         >>> halves.keys, len(halves)
         (('term', 'subgroup'), 4)
+        >>> model.effects(along="x1")["along"].tolist()
+        ['x1', 'x1']
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
         if cluster is not None:
-            return self._clustered(cluster).effects(level, target, by, differences=differences)
+            return self._clustered(cluster).effects(level, target, by, along=along, differences=differences)
+        if along is not None:
+            others = {"target": target, "by": by, "differences": differences}
+            checks.refuse_idle_arguments(type(self).effects, others, "with along=, whose slopes are those of all rows")
+            return self._slopes(along, level)
         found, groups = self._averages(by, target)
-        effects = self._compared() if target == "overlap" else self._effects
+        effects = self._effects
         call = f"effects(level={level!r}, target={target!r}"
         if by is None:
             if differences:
                 raise InputError("differences=True compares subgroups; say which with by=.")
-            title = "Average effects where groups overlap" if target == "overlap" else "Average marginal effects"
-            return self._table(effects, found, f"{call})", level=level, target=target, title=title)
+            return self._table(effects, found, f"{call})", level=level, target=target)
         E, G = len(effects), len(groups)
         equal = subgroups.p_equal(found, E, G)
         names = groups.keys.column_names
@@ -110,7 +143,7 @@ class EffectReports(KernelEstimator):
             title, repeat = "Differences of average marginal effects", len(pairs)
         else:
             keys = {n: values[n] * E for n in names}
-            extra = {"rows": np.tile(subgroups.row_counts(groups, self._rows), E), "p_equal": np.repeat(equal, G)}
+            extra = {"rows": np.tile(np.bincount(groups.group, minlength=G), E), "p_equal": np.repeat(equal, G)}
             title, repeat = "Average marginal effects by subgroup", G
         return self._table(
             [e for e in effects for _ in range(repeat)],
@@ -129,22 +162,13 @@ class EffectReports(KernelEstimator):
 
         Parameters
         ----------
-        target : {"sample", "population", "overlap"}
+        target : {"sample", "population"}
         by, cluster : optional
             As in :meth:`effects`, whose rows the covariance has.
         """
         check_is_fitted(self, "penalty_")
         fitted = self if cluster is None else self._clustered(cluster)
         return fitted._averages(by, target)[0].covariance
-
-    def _compared(self) -> list[Effect]:
-        """Give the effects that compare two groups."""
-        found = [e for e in self._effects if e.switch is not None]
-        if not found:
-            raise InputError(
-                f"no column has two values or levels (columns: {listed(self.encoding_.names)}), so no groups are compared."
-            )
-        return found
 
     def effects_at(self, X: Any) -> FloatArray:
         """Evaluate the effects at new rows, (n, n_effects), in the units of the data."""
@@ -162,7 +186,7 @@ class EffectReports(KernelEstimator):
             ``q05`` to ``q95``, ``share_positive``, ``response`` ("rising" or "falling" where the outcome is monotone in the
             covariate, else "both"), ``strongest``, the covariate that the effect is most correlated with, and their
             ``correlation``. There is no interval: the fitted effects are shrunken, and part of their spread may be noise. Tests
-            are in :meth:`interactions` and :meth:`effects` with ``by``.
+            are in :meth:`effects` with ``along`` and ``by``.
 
         Examples
         --------
@@ -178,7 +202,7 @@ class EffectReports(KernelEstimator):
         return Estimates.build(
             {n: v for n, v in columns.items() if n not in ("response", "strongest") or any(v)},
             keys=("term",),
-            method=self._method,
+            method=METHOD,
             level=None,
             interval="none",
             provenance=self._provenance("heterogeneity()"),
@@ -188,72 +212,18 @@ class EffectReports(KernelEstimator):
             title="Standard deviation of effects between rows",
         )
 
-    @checked
-    def interactions(
-        self,
-        terms: str | Sequence[str] | None = None,
-        along: str | Sequence[str] | None = None,
-        *,
-        adjust: bool = False,
-        level: float = 0.95,
-    ) -> Estimates:
-        """Estimate how the effect of each term varies along each covariate: the slope of the effects at the rows.
-
-        Parameters
-        ----------
-        terms : str or sequence of str, optional
-            Terms of :meth:`effects`; all when not given.
-        along : str or sequence of str, optional
-            Columns of the matrix (a level of a factor is ``"arm: letter"``); all when not given.
-        adjust : bool
-            Whether the slope is that of a regression on all covariates, rather than on this one alone.
-        level : float, default 0.95
-
-        Returns
-        -------
-        Estimates
-            Keys ``term`` and ``along``; ``estimate`` is the change of the average effect per unit of the covariate, debiased
-            and with errors as those of :meth:`effects`; ``correlation`` is that of the fitted effects. Along a binary
-            covariate it is the difference between the two groups.
-
-        Notes
-        -----
-        A slope summarizes: an effect that rises and falls again can have none. Along its own covariate the slope is the
-        average curvature, which a kernel as wide as the default sees only where it is broad.
-
-        Examples
-        --------
-        >>> from crosslevel import KRLS
-        >>> rng = np.random.default_rng(2)
-        >>> x = rng.normal(size=(150, 2))
-        >>> model = KRLS().fit(x, x[:, 0] * x[:, 1] + 0.3 * rng.normal(size=150))
-        >>> found = model.interactions("x0", along="x1")
-        >>> bool(found["conf_low"][0] < 1.0 < found["conf_high"][0])
-        True
-        """
-        check_is_fitted(self, "penalty_")
-        level = checks.check_level(level)
-        places = self._terms(terms, "terms")
-        columns = find_places(along, "along", self.encoding_.names)
-        cells, effects = self._model.cells, [self._effects[i] for i in places]
-        found = self._infer(places, heterogeneity.slope_weights(cells, columns, adjust=adjust))
-        correlation = heterogeneity.correlations(cells, self._pointwise[:, places])[:, columns]
-        return self._table(
-            [e for e in effects for _ in columns],
-            found,
-            f"interactions(terms={terms!r}, along={along!r}, adjust={adjust})",
-            level=level,
-            title=f"Slopes of effects along covariates{', others held' if adjust else ''}",
-            keys={"along": [self.encoding_.names[c] for c in columns] * len(effects)},
-            extra={"correlation": correlation.reshape(-1)},
-        )
-
     def summary(self, level: float = 0.95, by: Any = None) -> str:
         """Write the fit and its average effects as text: plug-in and debiased side by side."""
-        return effects_summary(self.effects(level, by=by))
+        found = self.effects(level, by=by)
+        d = found.diagnostics
+        fit = (
+            f"R² {d['r2']:.3f}, {d['r2_ame']:.3f} by average effects alone; penalty {d['penalty']:.4g} ({d['rule']}), "
+            f"effective degrees of freedom {d['edf']:.1f}"
+        )
+        return f"{found.summary(max_rows=None)}\n\n{fit}"
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
-        """Give the tables of a report: average effects, and effects at some rows with their covariates."""
+        """Give the tables of a report: average effects, effects at some rows with their covariates, and bands of effects."""
         cells, used = self._model.cells, np.flatnonzero(self._used)
         rows = some_rows(len(used), REPORT_ROWS)
         cell, n_terms = cells.row[rows], len(self.effect_names_)
@@ -279,7 +249,119 @@ class EffectReports(KernelEstimator):
             diagnostics={"rows": len(used)},
             title="Effects at rows",
         )
-        return {"effects": average, "rows": at_rows}
+        tables = {"effects": average, "rows": at_rows}
+        with contextlib.suppress(CrosslevelError):  # a large model that was loaded has no posterior of effects at rows
+            tables["bands"] = self._bands(range(n_terms), cells.X[some_rows(len(cells.X), REPORT_BANDS)], level)
+        return tables
+
+    @checked
+    def pointwise_bands(
+        self,
+        columns: str | Sequence[str] | None = None,
+        X: Any = None,
+        *,
+        level: float = 0.95,
+    ) -> Estimates:
+        """Give effects at rows with bands: the posterior of a Gaussian process, its linear part unpenalized, and measured bias.
+
+        Parameters
+        ----------
+        columns : str or sequence of str, optional
+            Terms of :meth:`effects`; all when not given.
+        X : dataframe or array, optional
+            The rows; the distinct rows of the data when not given.
+        level : float, default 0.95
+            Held on average over the rows.
+
+        Returns
+        -------
+        Estimates
+            Keys ``term`` and ``row``; ``value`` is the covariate at the row. ``estimate`` is the mean of that process, which is
+            the center of the band; it differs from ``pointwise_effects_`` by the linear part, which is not shrunken.
+            ``diagnostics["bias"]`` gives the allowance for bias in the standard errors of each term.
+
+        Notes
+        -----
+        The posterior includes the bias of functions as smooth as the kernel. What there is beyond it is measured by how far the
+        effects at the rows move when a tenth of the penalty is taken; its mean square is added to every variance.
+
+        Examples
+        --------
+        >>> from crosslevel import KRLS
+        >>> x = np.linspace(-2, 2, 60)[:, None]
+        >>> rng = np.random.default_rng(1)
+        >>> model = KRLS().fit(x, np.sin(x[:, 0]) + 0.2 * rng.normal(size=60))
+        >>> band = model.pointwise_bands("x0", X=[[0.0]])
+        >>> bool(band["conf_low"][0] < 1.0 < band["conf_high"][0])  # the derivative of the sine at 0
+        True
+        """
+        check_is_fitted(self, "penalty_")
+        rows = self._model.cells.X if X is None else read_predict(self, X, self.encoding_, "error")[0]
+        places = self._terms(columns, "columns")
+        return self._bands(places, rows, checks.check_level(level))
+
+    def _axis_of(self, place: int) -> int:
+        """Choose the column along which an effect is drawn."""
+        effect, cells = self._effects[place], self._model.cells
+        switched = {int(c) for e in self._effects if e.switch is not None for c in e.switch.columns}
+        numeric = [c for c in range(len(self.encoding_.names)) if c not in switched]
+        if effect.switch is None or not numeric:
+            return effect.column
+        strength = np.abs(heterogeneity.correlations(cells, self._pointwise[:, [place]])[0, numeric])
+        return numeric[int(np.argmax(np.nan_to_num(strength)))]
+
+    @checked
+    def plot_effect(
+        self,
+        column: str,
+        along: str | None = None,
+        ax: Axes | None = None,
+        *,
+        level: float = 0.95,
+        max_rows: int = 500,
+    ) -> Axes:
+        """Draw the effect of a term at every row against a covariate, with a band, colored by the fitted outcome.
+
+        Parameters
+        ----------
+        column : str
+            A term of :meth:`effects`.
+        along : str, optional
+            The covariate of the horizontal axis, a column of the matrix. When not given, the term's own; for a comparison of two
+            groups, whose own column has two values, the numeric covariate that the effect goes with most.
+        ax : matplotlib.axes.Axes, optional
+        level : float, default 0.95
+            Of the bars around the points, held on average over the curve.
+        max_rows : int
+            Draw at most so many distinct rows, a random part of them.
+
+        Examples
+        --------
+        >>> from crosslevel import KRLS
+        >>> x = np.linspace(-2, 2, 40)[:, None]
+        >>> ax = KRLS(0.1).fit(x, np.sin(x[:, 0]) + 0.1 * np.cos(9 * x[:, 0])).plot_effect("x0")
+        >>> ax.get_title(loc="left"), ax.get_ylabel()
+        ('95 % on average over the curve', 'effect of x0')
+        """
+        check_is_fitted(self, "penalty_")
+        place = self._terms(column, "columns")[0]
+        names, model = self.encoding_.names, self._model
+        x = self._axis_of(place) if along is None else find_places(along, "along", names)[0]
+        rows = some_rows(len(model.cells.m), checks.check_whole(max_rows, "max_rows", 1))
+        X = model.cells.X[rows]
+        band = self._bands([place], X, checks.check_level(level))
+        return charts.effect_curve(
+            X[:, x],
+            band["estimate"],
+            band["conf_low"],
+            band["conf_high"],
+            ax,
+            color=model.solution.fitted[rows] * model.y_sd + model.y_mean,
+            x_label=names[x],
+            y_label=f"effect of {column}",
+            level=level,
+            left_out=len(model.cells.m) - len(rows),
+        )
 
     def plot_effects(self, kind: str = "distribution", ax: Axes | None = None) -> Axes:
         """Draw all effects: their distribution over the rows, or their averages by size.
@@ -303,6 +385,43 @@ class EffectReports(KernelEstimator):
             raise unknown_name("kind", kind, ["distribution", "ranking"], "picture")
         return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
+    def _bands(self, places: Sequence[int], X: FloatArray, level: float) -> Estimates:
+        """Make the table of some effects at rows of the matrix, with bands: a row per term and row of X."""
+        fit, effects = self._model, [self._effects[i] for i in places]
+        scale_of, allowances = scales(fit, effects), bias_allowance(fit, effects)
+        parts = [
+            effect_band(fit, effect, fit.scaling.apply(X), allowance)
+            for effect, allowance in zip(effects, allowances, strict=True)
+        ]
+        mean, error = (np.concatenate([s * part[i] for s, part in zip(scale_of, parts, strict=True)]) for i in (0, 1))
+        low, high = normal_interval(mean, error, level)
+        bias = np.sqrt(allowances) * np.abs(scale_of)
+        return Estimates.build(
+            {
+                "term": np.repeat([e.term for e in effects], len(X)),
+                "row": np.tile(np.arange(len(X)), len(effects)),
+                "estimate": mean,
+                "std_error": error,
+                "conf_low": low,
+                "conf_high": high,
+                "value": np.concatenate([X[:, e.column] for e in effects]),
+            },
+            keys=("term", "row"),
+            kind="pointwise_effects",
+            method=f"{METHOD}, Gaussian process posterior with unpenalized linear part and measured bias",
+            level=level,
+            interval="posterior, on average over the rows",
+            provenance=self._provenance("pointwise_bands(...)"),
+            diagnostics={
+                "path": fit.path,
+                "penalty": fit.penalty,
+                "bandwidth": fit.kernel.s,
+                "bias": {e.term: float(v) for e, v in zip(effects, bias, strict=True)},
+            },
+            frame=self._frame,
+            title="Effects at rows",
+        )
+
     def _terms(self, wanted: str | Sequence[str] | None, argument: str) -> list[int]:
         """Find terms; a contrast may be named without its reference, as its column of the matrix is."""
         if wanted is not None:
@@ -315,52 +434,72 @@ class EffectReports(KernelEstimator):
         if target not in TARGETS:
             raise unknown_name("target", target, list(TARGETS), "choice")
         cells, by = self._model.cells, self._in_order(by, "by")
-        if target == "overlap":
-            return self._overlap_averages(by)
         if by is None:
             groups, found = subgroups.everybody(len(cells.row)), self._inference()
         else:
             groups = subgroups.read_groups(by, self.encoding_, cells, self._used, RESERVED)
-            rho, _ = subgroups.row_weights(groups, cells, self._rows)
-            found = self._infer(range(len(self._effects)), rho)
+            found = infer(self._model, self._effects, self.inference, subgroups.row_weights(groups, cells))
         if target == "population":
-            added = subgroups.spread(groups, cells, self._rows, self._pointwise)
+            added = subgroups.spread(groups, cells, self._cluster, self._pointwise)
             found = replace(found, covariance=found.covariance + added, interval=f"{found.interval}, population")
         return found, groups
 
-    def _overlap_averages(self, by: Any) -> tuple[Inference, subgroups.Subgroups]:
-        """Estimate effects over people who might be in either group: weights of its own for every term."""
-        cells, compared = self._model.cells, self._compared()
-        places = [self._effects.index(e) for e in compared]
-        groups = subgroups.everybody(len(cells.row))
-        rho = np.ones((len(cells.m), 1))
-        if by is not None:
-            groups = subgroups.read_groups(by, self.encoding_, cells, self._used, RESERVED)
-            share, total = subgroups.row_weights(groups, cells, self._rows)
-            rho = share * total / cells.m[:, None]
-        parts = [rho * overlap.overlap_weights(e, self._model)[:, None] for e in compared]
-        for effect, part in zip(compared, parts, strict=True):
-            empty = ~(part.sum(axis=0) > 0)
-            if empty.any():
-                where = (
-                    ""
-                    if by is None
-                    else f" in the subgroup {groups.keys.slice(int(np.argmax(empty)), 1).to_pylist()[0]}"
-                )
-                raise InputError(
-                    f"target='overlap': nobody{where} could be in either group of {effect.term!r}, which do not overlap at all."
-                )
-        G, E = len(groups), len(compared)
-        found = self._infer(places, np.concatenate([p / p.sum(axis=0) for p in parts], axis=1))
-        # of all terms with all weights, each with its own
-        own = np.concatenate([e * E * G + e * G + np.arange(G) for e in range(E)])
-        return replace(
+    def _inference(self) -> Inference:
+        """Make the intervals when they are first asked for."""
+        if self._inferred is None:
+            self._inferred = infer(self._model, self._effects, self.inference)
+        return self._inferred
+
+    def _slopes(self, along: str | Sequence[str], level: float) -> Estimates:
+        """Estimate the slopes of all effects along some columns of the matrix."""
+        cells, names = self._model.cells, self.encoding_.names
+        columns = find_places(along, "along", names)
+        found = infer(self._model, self._effects, self.inference, heterogeneity.slope_weights(cells, columns))
+        correlation = heterogeneity.correlations(cells, self._pointwise)[:, columns]
+        return self._table(
+            [e for e in self._effects for _ in columns],
             found,
-            estimate=found.estimate[own],
-            plug_in=found.plug_in[own],
-            covariance=found.covariance[np.ix_(own, own)],
-            interval=f"{found.interval}, overlap",
-        ), groups
+            f"effects(level={level!r}, along={along!r})",
+            level=level,
+            title="Slopes of effects along covariates",
+            keys={"along": [names[c] for c in columns] * len(self._effects)},
+            extra={"correlation": correlation.reshape(-1)},
+        )
+
+    def _clustered(self, cluster: Any) -> Self:
+        """Give the same fit with errors by cluster."""
+        if getattr(self, "_outcome", None) is None:
+            raise InputError("this model was saved, and a saved model holds nobody's outcome; fit it again for this.")
+        model, cells = self._model, self._model.cells
+        codes = read_clusters(self._in_order(cluster, "cluster"), self._used)
+        y = (self._outcome - model.y_mean) / model.y_sd
+        pairs = cluster_pairs(cells.row, len(cells.m), codes, cells.row_weight, y)
+        found = copy.copy(self)
+        found._model = replace(model, cells=replace(cells, clusters=pairs))
+        found._cluster, found._inferred = codes, None
+        return found
+
+    def _in_order(self, values: Any, argument: str) -> Any:
+        """Put labels of rows that carry an index in the order of the rows of X."""
+        return align_rows(values, getattr(self, "_keys", None), argument)
+
+    def _diagnostics(self) -> dict[str, Any]:
+        return {
+            "path": self.path_,
+            "approximate": self._model.approximate,
+            "lost_trace": self._model.lost,
+            "rows": len(self._model.cells.row),
+            "penalty": self.penalty_,
+            "rule": "given" if self.penalty is not None else self.rule,
+            "bandwidth": self.bandwidth_,
+            "edf": self.edf_,
+            "r2": self.r2_,
+            "r2_ame": self.r2_ame_,
+        }
+
+    def _provenance(self, call: str, seed: int | None = None) -> Provenance:
+        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
+        return Provenance.of(call=f"{type(self).__name__}({given}).fit(X, y).{call}", seed=seed, data=self._data)
 
     def _table(
         self,
@@ -407,7 +546,7 @@ class EffectReports(KernelEstimator):
             },
             keys=("term", *(keys or {})),
             kind="effects",
-            method=self._method,
+            method=METHOD,
             title=title,
             level=level,
             interval=found.interval,

@@ -28,23 +28,6 @@ MOST_GROUPS = 200
 
 
 @dataclass(frozen=True)
-class RowFacts:
-    """What is known of the used rows one by one.
-
-    Attributes
-    ----------
-    weights : (n_used,) or None
-    cluster : (n_used,) or None
-    survey : bool
-        Whether a weight belongs to one observation, rather than being a number of observations.
-    """
-
-    weights: FloatArray | None
-    cluster: IntArray | None
-    survey: bool
-
-
-@dataclass(frozen=True)
 class Subgroups:
     """Subgroups of the used rows; they may overlap.
 
@@ -162,49 +145,40 @@ def _by_label(by: Any, used: BoolArray) -> Subgroups:
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())
 
 
-def row_counts(groups: Subgroups, facts: RowFacts) -> IntArray:
-    """Count the rows of every group, (G,); a row of weight 2 is two rows where weights are counts."""
-    counts = None if facts.weights is None or facts.survey else facts.weights[groups.row]
-    return np.bincount(groups.group, counts, len(groups)).round().astype(np.intp)
-
-
-def row_weights(groups: Subgroups, cells: Cells, facts: RowFacts) -> tuple[FloatArray, FloatArray]:
-    """Give the weight of every distinct row in every average, (U, G), and the total weight of every group, (G,)."""
-    w = np.ones(len(groups.row)) if facts.weights is None else facts.weights[groups.row]
+def row_weights(groups: Subgroups, cells: Cells) -> FloatArray:
+    """Give the weight of every distinct row in the average of every group, (U, G)."""
     U, G = len(cells.m), len(groups)
-    rho = np.bincount(cells.row[groups.row] * G + groups.group, w, U * G).reshape(U, G)
-    total = rho.sum(axis=0)
-    return rho / total, total
+    rho = np.bincount(cells.row[groups.row] * G + groups.group, cells.row_weight[groups.row], U * G).reshape(U, G)
+    return rho / rho.sum(axis=0)
 
 
-def spread(groups: Subgroups, cells: Cells, facts: RowFacts, pointwise: FloatArray) -> FloatArray:
+def spread(groups: Subgroups, cells: Cells, cluster: IntArray | None, pointwise: FloatArray) -> FloatArray:
     """Give the sampling covariance of averages of effects that differ between people, (E G, E G).
 
     Parameters
     ----------
     groups : Subgroups
     cells : Cells
-    facts : RowFacts
+    cluster : (n_used,) or None
     pointwise : (U, E)
         Effects at the distinct rows.
     """
-    rho, total = row_weights(groups, cells, facts)
     G, E = len(groups), pointwise.shape[1]
-    w = np.ones(len(groups.row)) if facts.weights is None else facts.weights[groups.row]
-    mean = rho.T @ pointwise
-    psi = (w / total[groups.group])[:, None] * (pointwise[cells.row[groups.row]] - mean[groups.group])
-    if facts.cluster is None:
-        size = np.bincount(groups.group, minlength=G).astype(np.float64) if facts.survey else total
-        psi *= np.sqrt(size / np.maximum(size - 1.0, 1.0))[groups.group, None]
-        if not facts.survey:  # a row of weight w stands for w people with a share of 1/w each
-            psi /= np.sqrt(w)[:, None]
-        unit, factor = groups.row, 1.0
+    row, group = groups.row, groups.group
+    w, step = cells.row_weight[row], cells.row_step[row]
+    mean = row_weights(groups, cells).T @ pointwise
+    psi = (w / np.bincount(group, w, G)[group])[:, None] * (pointwise[cells.row[row]] - mean[group])
+    if cluster is None:
+        size = np.bincount(group, w / step, G)  # observations
+        # an observation and its copies, of which each has the share w / step, are one draw
+        psi *= np.sqrt(step / w * (size / np.maximum(size - 1.0, 1.0))[group])[:, None]
+        unit, factor = row, 1.0
     else:
-        unit = facts.cluster[groups.row]
-        n_units = int(facts.cluster.max()) + 1
+        unit = cluster[row]
+        n_units = int(cluster.max()) + 1
         factor = n_units / (n_units - 1.0)
     # what every unit adds to every average; the pairs of one unit are added up
-    place = np.arange(E)[:, None] * G + groups.group
+    place = np.arange(E)[:, None] * G + group
     pairs = (np.tile(unit, E), place.reshape(-1))
     added = sparse.csr_array((psi.T.reshape(-1), pairs), shape=(int(unit.max()) + 1, E * G))
     return factor * (added.T @ added).toarray()

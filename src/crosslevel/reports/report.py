@@ -27,7 +27,7 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.reports import vega
 from crosslevel.reports.document import Document
 from crosslevel.reports.exhibit import exhibit_of
-from crosslevel.reports.page import describe_page, figure_svg, pack_tables
+from crosslevel.reports.page import describe_page, figure_svg
 from crosslevel.reports.sealed import seal
 from crosslevel.reports.sections import Section, section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes
@@ -173,7 +173,7 @@ def _hash(script: str) -> str:
 def _for_script(page: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what the body of the page says already."""
     wanted = ("name", "heading", "level", "labels", "columns", "tables", "choices", "views", "n_rows")
-    sections = [pack_tables({name: section[name] for name in wanted}) for section in page["sections"]]
+    sections = [{name: section[name] for name in wanted} for section in page["sections"]]
     return {"page_version": page["page_version"], "shapes": page["shapes"], "sections": sections}
 
 
@@ -395,7 +395,7 @@ def _shapes(
 ) -> Shapes | None:
     if polygons is not None:
         every = [e for parts in tables.values() for e in parts]
-        return read_shapes(polygons, {key: e.table[key].unique().to_pylist() for e in every for key in e.keys})
+        return read_shapes(polygons, [{key: e.table[key].unique().to_pylist() for key in e.keys} for e in every])
     return None if coords is None else read_points(coords)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.charts.maps import CONTEXT
 from crosslevel.errors import InputError
 
 MAIN = 0.8
@@ -162,6 +163,8 @@ FARTHEST = 1e12
 """Largest coordinate of a map: farther than any plane of the earth in millimeters needs, near enough for squares to be held."""
 _MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _Points = npt.NDArray[np.float64]
+_Feature = tuple[dict[str, Any], list[_Points], str]
+"""What is said of a place, its rings, and the kind of its geometry."""
 
 
 @dataclass(frozen=True)
@@ -206,17 +209,7 @@ class Shapes:
         >>> shapes.names_for([7, 8]), shapes.names_for(["a", "b"])
         (['7', '8'], None)
         """
-        wanted = list(dict.fromkeys(str(v) for v in values if v is not None))
-        names = sorted(self.properties, key=lambda n: (n != prefer, n != "id"))
-        for name in names if wanted else ():
-            have = [None if v is None else str(v) for v in self.properties[name]]
-            found = max(
-                (_matched(have, wanted, same) for same in (str, _code)), key=lambda names: len(set(names) - {None})
-            )
-            share = len(set(found) - {None}) / len(wanted)
-            if share == 1 or (share >= 0.5 and name in (prefer, "id")):
-                return found
-        return None
+        return _names_for(self.properties, values, prefer)
 
     def labels(self) -> list[str] | None:
         """Give the places' names for people, where the map has them in a property called name."""
@@ -233,18 +226,19 @@ class Shapes:
         }
 
 
-def read_shapes(source: Any, wanted: Mapping[str, Sequence[object]] | None = None) -> Shapes:
+def read_shapes(source: Any, wanted: Sequence[Mapping[str, Sequence[object]]] = ()) -> Shapes:
     """Read a map: GeoJSON, TopoJSON, or an object that gives GeoJSON (``__geo_interface__``, as of geopandas).
 
-    Longitudes and latitudes are projected to a plane of true areas, a few far places in a row beneath the others; coordinates
-    beyond 360 or 90 are taken as they are.
+    Longitudes and latitudes are projected to a plane of true areas, fitted to the places drawn, a few far places in a row beneath the
+    others; coordinates beyond 360 or 90 are taken as they are.
 
     Parameters
     ----------
     source : mapping or object
-    wanted : mapping of key to values, optional
-        Places of the results: of several layers of a TopoJSON file the first is read that shows those of a key (the key of most
-        values that any shows), and else the one with the most places.
+    wanted : sequence of mapping of key to values
+        Keys of each result: of several layers of a TopoJSON file the first is read that shows the values of a key (the key of most
+        values that any shows), and else the one with the most places. Where results name less than half of its places (a state's
+        counties on a map of the nation), only these are drawn; else the others stand beside them in gray.
 
     Returns
     -------
@@ -262,16 +256,40 @@ def read_shapes(source: Any, wanted: Mapping[str, Sequence[object]] | None = Non
     if not isinstance(source, Mapping):
         raise InputError(f"polygons is a {type(source).__name__}; pass GeoJSON or TopoJSON as a mapping.")
     layers = _layers(source)
-    made = [_grid(layer) for layer in layers if layer]
-    if not made:
+    drawable = [layer for layer in layers if any(rings for _, rings, _ in layer)]
+    if not drawable:
         raise InputError(
             "polygons has no features with Polygons or Points; pass a GeoJSON FeatureCollection or TopoJSON."
         )
-    for key, values in sorted((wanted or {}).items(), key=lambda item: -len(item[1])):
-        fitting = next((s for s in made if s.names_for(values, key) is not None), None)
-        if fitting is not None:
-            return fitting
-    return max(made, key=lambda s: len(s.places))
+    keys = [(key, values) for table in wanted for key, values in table.items()]
+    chosen = max(drawable, key=len)
+    for key, values in sorted(keys, key=lambda item: -len(item[1])):
+        fitting = [layer for layer in drawable if _names_for(_said_of(layer), values, key) is not None]
+        if fitting:
+            chosen = fitting[0]
+            break
+    named = _named_places(_said_of(chosen), wanted)
+    if 0 < len(named) < CONTEXT * len(chosen):
+        chosen = [chosen[i] for i in sorted(named)]
+    return _grid(chosen)
+
+
+def _said_of(layer: Sequence[_Feature]) -> dict[str, list[Any]]:
+    """Give what a map says of its places: name to a value, or None, for each."""
+    names = dict.fromkeys(name for properties, _, _ in layer for name in properties)
+    return {n: [properties.get(n) for properties, _, _ in layer] for n in names}
+
+
+def _named_places(said: Mapping[str, Sequence[Any]], wanted: Sequence[Mapping[str, Sequence[object]]]) -> set[int]:
+    """Number the places that results name: by the keys that the map has too, else by the key of most values.
+
+    Codes of few values (1 and 2 for men and women) may be codes of places too.
+    """
+    found = [(key, values, _names_for(said, values, key)) for table in wanted for key, values in table.items()]
+    fitting = [(key, values, names) for key, values, names in found if names is not None and len(values) > 1]
+    most = max(fitting, key=lambda item: len(item[1]), default=("",))[0]
+    places = {key for key, _, _ in fitting if key in said} or {most}
+    return {i for key, _, names in fitting if key in places for i, name in enumerate(names) if name is not None}
 
 
 def read_points(coords: Mapping[Any, tuple[float, float]]) -> Shapes:
@@ -289,9 +307,6 @@ def read_points(coords: Mapping[Any, tuple[float, float]]) -> Shapes:
     except (TypeError, ValueError) as error:
         raise InputError("coords is no mapping of place to (x, y); pass two numbers for each place.") from error
     return _grid([({"id": place}, [np.array([point])], "Point") for place, point in points.items()])
-
-
-_Feature = tuple[dict[str, Any], list[_Points], str]
 
 
 def _layers(source: Mapping[str, Any]) -> list[list[_Feature]]:
@@ -384,10 +399,6 @@ def _wound(ring: _Points, outer: bool) -> _Points:
 def _grid(features: Sequence[_Feature]) -> Shapes:
     """Snap every point to one grid, so that borders that were shared stay so."""
     rings = [ring for _, parts, _ in features for ring in parts]
-    if not rings:
-        raise InputError(
-            "polygons has no features with Polygons or Points; pass a GeoJSON FeatureCollection or TopoJSON."
-        )
     points = np.concatenate(rings)
     if not np.isfinite(points).all():
         raise InputError("polygons has coordinates that are no finite numbers; repair the file of the map.")
@@ -401,10 +412,9 @@ def _grid(features: Sequence[_Feature]) -> Shapes:
     cuts = np.cumsum([len(ring) for ring in rings])[:-1]
     parts = iter(np.split(snapped, cuts))
     places = tuple(_cleaned([next(parts) for _ in found]) for _, found, _ in features)
-    names = dict.fromkeys(name for properties, _, _ in features for name in properties)
     return Shapes(
         places=places,
-        properties={n: [properties.get(n) for properties, _, _ in features] for n in names},
+        properties=_said_of(features),
         width=int(snapped[:, 0].max()),
         height=height,
     )
@@ -434,6 +444,21 @@ def _thinned(ring: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _steps(ring: npt.NDArray[np.int64]) -> list[int]:
     steps = np.diff(ring, axis=0, prepend=np.zeros((1, 2), dtype=np.int64))
     return [int(v) for v in steps.ravel()]
+
+
+def _names_for(
+    properties: Mapping[str, Sequence[Any]], values: Sequence[object], prefer: str
+) -> list[str | None] | None:
+    """Name the places of a map, of which ``properties`` are said, as these values do; None where it does not show them."""
+    wanted = list(dict.fromkeys(str(v) for v in values if v is not None))
+    names = sorted(properties, key=lambda n: (n != prefer, n != "id"))
+    for name in names if wanted else ():
+        have = [None if v is None else str(v) for v in properties[name]]
+        found = max((_matched(have, wanted, same) for same in (str, _code)), key=lambda names: len(set(names) - {None}))
+        share = len(set(found) - {None}) / len(wanted)
+        if share == 1 or (share >= 0.5 and name in (prefer, "id")):
+            return found
+    return None
 
 
 def _matched(have: Sequence[str | None], wanted: Sequence[str], same: Callable[[str], str]) -> list[str | None]:

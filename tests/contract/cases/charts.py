@@ -83,7 +83,6 @@ FUNCTIONS = [
             "y_label": ["votes"],
             "color_label": [With("votes", color=ROWS), "votes"],
             "level": [0.8],
-            "simultaneous": [True],
             "left_out": [3],
         },
         ["x", "effect", "low", "high"],

@@ -33,7 +33,7 @@ CASES = []
 FUNCTIONS = [
     *(
         FunctionCase(model.fit, {"X": BAGS, "y": Y}, mean, neutral={"progress": "tells how far it is"}, data=("X", "y"))
-        for model in (MeanShrinkage(**SMALL), RBFNetwork(**SMALL, fine_tune=True, tuning_steps=3))
+        for model in (MeanShrinkage(**SMALL), RBFNetwork(**SMALL))
     ),
     FunctionCase(
         method(BagRegressor, "estimate", regression),

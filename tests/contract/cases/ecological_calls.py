@@ -185,11 +185,6 @@ FUNCTIONS = [
         **SURVEY | {"columns": ["sex", "race"]},
     ),
     fit(near(model), COORDS, "in the case above", coords=("lon", "lat")),
-    fit(
-        model(likelihood="exact"),
-        {"cluster": ["house"], "margins": [MARGINS], "survey": [ASKED], "evidence": [POLL], **OF_SURVEYS},
-        "in the first case",
-    ),
     *asked(EcologicalInference, model),
     fit(regression(), FIT | {"evidence": EVIDENCE}),
     fit(near(regression), COORDS, "in the case above", coords=("lon", "lat")),

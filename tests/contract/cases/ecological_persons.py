@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.contract.case import Case, FunctionCase, With
+from tests.contract.case import Case, With
 
 from crosslevel.data.simulate import nation
-from crosslevel.diagnostics import compare_places
 from crosslevel.ecological import DistributionRegression, EcologicalInference
 
 WORLD = nation(20, 60, n_states=4)
@@ -35,23 +34,13 @@ CASES = [
         fit=fit,
         answer=answer,
         variants={
-            "likelihood": ["exact", "nonsense"],
             "categorical": [None, ["age", "sex"], ["nonsense"]],
             "spatial": ["matern12", "nonsense", With(None, hyperparameters=None)],
             "metric": ["plane", "nonsense", With("plane", spatial=None, hyperparameters=BARE)],
-            "nugget": [
-                "yes",
-                With(False, hyperparameters=None),
-                With(False, hyperparameters=None, spatial=None),
-                With(False, hyperparameters=None, likelihood="exact"),
-                With(False, hyperparameters=None, likelihood="exact", spatial=None),
-            ],
             "nugget_by": [
                 "state",
                 With("state", hyperparameters=None),
                 With("nonsense", hyperparameters=None),
-                With("state", hyperparameters=None, nugget=False),
-                With("state", hyperparameters=None, likelihood="exact"),
             ],
             "group": [
                 "nonsense",
@@ -62,14 +51,9 @@ CASES = [
                 4,
                 1,
                 With(4, spatial=None, hyperparameters=BARE),
-                With(4, likelihood="exact"),
             ],
-            "match_totals": [False, None],
-            "sampling_error": [False, 2],
             "n_bins": [4, 1],
             "interactions": [[("sex", "race")], [("sex", "nonsense")]],
-            "contextual_variance": [0.3, -1.0],
-            "inference": ["nonsense", "nuts"],
             "hyperparameters": [{**SCALES, "nugget": 0.2}, {**SCALES, "group": 0.1}, {"effect_variance": -1.0}],
             "random_state": [1, -1],
             "engine": ["nonsense", 3],
@@ -106,16 +90,4 @@ CASES = [
     ),
 ]
 
-FITTED = fit(EcologicalInference(categorical=["sex"], hyperparameters=SCALES))
-
-OTHER = fit(DistributionRegression(n_features=32, categorical=["sex"], hyperparameters=FEATURES))
-
-FUNCTIONS = [
-    FunctionCase(
-        compare_places,
-        {"models": [FITTED, OTHER], "k": 3},
-        lambda found: found.to_frame("pandas").drop(columns="model").to_numpy(),
-        variants={"k": [4, 1], "leave_out": [With("state", k=10), With("nonsense", k=10)], "random_state": [1, -1]},
-        data=("models",),
-    ),
-]
+FUNCTIONS = []

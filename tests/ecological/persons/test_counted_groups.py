@@ -124,13 +124,6 @@ def test_a_field_on_points_says_how_far_it_is_off(table):
     assert any("points" in text for text in model.estimate(by="race", n_draws=50).warnings)
 
 
-def test_more_places_than_a_matrix_holds_are_refused_where_one_is_held(table, monkeypatch):
-    monkeypatch.setattr("crosslevel.ecological.estimate.MOST_DISTANCES", 30)
-    assert fit(table).places_.keys
-    with pytest.raises(InputError):
-        fit(table, model={"likelihood": "exact"})
-
-
 def test_what_cannot_be_counted_is_refused(table):
     def refused(match, composition=None, people=None, frame=table, **options):
         model = cl.EcologicalInference(spatial=None, hyperparameters=SCALES)
@@ -225,8 +218,6 @@ def test_what_nugget_by_refuses(table):
         ({"nugget_by": "state"}, "nuggets of 0 levels, and nugget_by has 4"),
         ({"nugget_by": "votes", "hyperparameters": None}, "nugget_by='votes' has one value"),
         ({"nugget_by": "nonsense", "hyperparameters": None}, "nonsense"),
-        ({"nugget_by": "state", "nugget": False, "hyperparameters": None}, "nugget_by='state'"),
-        ({"nugget_by": "state", "likelihood": "exact"}, "nugget_by='state'"),
     ):
         with pytest.raises(InputError):
             fit(table, model=model)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological import EcologicalInference
-from crosslevel.ecological.confounding import SHIPPED, cutting_columns
+from crosslevel.ecological.confounding import SHIPPED, Tail, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
 from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.groups import Allowance, GroupSource, asked_pairs
@@ -50,7 +50,8 @@ def small(world):
     return model, rake_cells(model, world.cells), totals
 
 
-def ask(world, small, request, allowance=True, **options):
+def ask(world, small, request, allowance=True, sampling=False):
+    """Ask of the small world; without sampling as if endless people were behind each part."""
     from crosslevel.data.batches import open_batches
     from crosslevel.data.place_cells import Labels, count_people
     from crosslevel.data.queries import parse
@@ -62,10 +63,11 @@ def ask(world, small, request, allowance=True, **options):
     cells = rake_cells(model, count_people(open_batches(world.people), world.bins, **counted, labels=labels))
     types = {n: world.people.schema.field(n).type for n in request.by}
     given = Allowance(SHIPPED, {"race": 0.45}) if allowance else None
-    settings = {"match_totals": True, "sampling": False, "allowance": given, "n_jobs": 1} | options
-    return GroupSource(
-        model, cells, cut_places(cells, request, types), cutting_columns(request), totals=totals, **settings
-    )
+    parts = cut_places(cells, request, types)
+    if not sampling:
+        endless = [np.full(len(cut.partition.place), np.inf) for cut in parts]
+        parts = [replace(c, partition=replace(c.partition, effective=n)) for c, n in zip(parts, endless, strict=True)]
+    return GroupSource(model, cells, parts, cutting_columns(request), totals, given, n_jobs=1)
 
 
 def draws(source, n_draws=400, seed=0, q=40):
@@ -257,7 +259,6 @@ def test_what_no_feature_tells_has_an_effect_of_its_own(world, small):
 def test_the_model_alone_is_neither_shrunk_nor_widened(world, small):
     bare, allowed = (ask(world, small, Request(("race",), {}, None), allowance=a) for a in (False, True))
     index = np.arange(len(bare.partitions[0].place))
-    assert bare.confounded(0, slice(0, 40), index, draws(bare), 0) is None
     spread = [np.ptp(s._slopes(0, 0, slice(0, 40), index).logit) for s in (bare, allowed)]
     assert spread[0] > spread[1]
 
@@ -345,3 +346,26 @@ def test_what_features_tell_in_part_moves_by_the_root_of_the_rest(world, small):
 def _moved(source, telling):
     source.kept["telling", 0] = telling
     return wide(source, 50)[1]
+
+
+def test_the_same_people_asked_for_in_three_ways_have_the_same_answer(model):
+    asked = {"rollup": "all", "n_draws": 600}
+    crossed = model.estimate(by=["race", "sex"], **asked).select(race="black", sex=2)
+    inside = model.estimate(by="race", where="sex == 2", **asked).select(race="black")
+    named = model.estimate(subgroups={"them": "race == 'black' and sex == 2"}, **asked)
+    for other in (inside, named):
+        assert other["estimate"][0] == pytest.approx(crossed["estimate"][0], abs=0.01)
+        assert other["std_error"][0] == pytest.approx(crossed["std_error"][0], rel=0.15)
+
+
+def test_scales_of_columns_are_independent_and_follow_from_their_names():
+    tail, names = Tail(4.0, 0.2, 0.5), [f"column {k}" for k in range(50)]
+    scales = tail.scales(names)
+    np.testing.assert_array_equal(tail.scales(names[::-1]), scales[::-1])
+    np.testing.assert_array_equal(tail.scales(names[7:8]), scales[7:8])
+    apart = np.corrcoef(scales)[np.triu_indices(50, 1)]
+    assert abs(apart.mean()) < 0.02
+    assert apart.max() < 0.7
+    # Student's law of as many degrees of freedom, but for the far tails that so few scales cannot have
+    reach = stats.t.ppf(0.975, 4.0)
+    assert stats.norm.cdf(reach / scales[0]).mean() == pytest.approx(0.975, abs=1e-3)

@@ -133,13 +133,6 @@ def test_labels_found_by_themselves_are_left_out_with_a_warning(model, people, m
     assert any("No cluster column was named" in text for text in said)
 
 
-def test_a_form_that_takes_no_clusters_says_which_does():
-    said = {form: hidden_labels.describe_split(EcologicalInference(likelihood=form)) for form in ("aggregate", "exact")}
-    assert "cluster=" in said["aggregate"]
-    assert "likelihood='aggregate' takes one" in said["exact"]
-    assert "likelihood" not in said["aggregate"]
-
-
 class _World:
     def __init__(self, model):
         self.places = model.places_.table
@@ -161,7 +154,7 @@ def test_numbers_are_compared_in_bands_whether_features_or_not(model, people):
 
 
 def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world, monkeypatch):
-    """Interactions but those with the label, and the contextual variance: their errors belong to the model that was fitted."""
+    """Interactions but those with the label, and covariates: their errors belong to the model that was fitted."""
     seen = {}
 
     class StopError(Exception):
@@ -173,23 +166,13 @@ def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world
 
     monkeypatch.setattr(hidden_labels, "fit_aggregate", stop)
     pairs = [("sex", "race"), ("race", "education")]
-    for settings, terms, rho in (
-        ({}, 2, 0.0),
-        ({"interactions": pairs}, 3, 0.0),
-        ({"contextual_variance": 0.3}, 2, 0.3),
-    ):
+    for settings, terms in (({}, 2), ({"interactions": pairs}, 3), ({"covariates": ["lat"]}, 2)):
+        own = fit(people, world, **settings)
         with pytest.raises(StopError):
-            only_labels(fit(people, world, **settings), people, {"women": "sex == 2"}, ["race"])
+            only_labels(own, people, {"women": "sex == 2"}, ["race"])
         assert seen["codes"] == terms
-        assert (seen["context"] is not None) == bool(rho)
-    total = people.groupby("region").weight.sum().to_numpy()
-    np.testing.assert_allclose(total @ seen["context"], 0.0, atol=1e-9)
-    with_lat = fit(people, world, covariates=["lat"], contextual_variance=0.3)
-    before = seen["context"]
-    with pytest.raises(StopError):
-        only_labels(with_lat, people, {"women": "sex == 2"}, ["race"])
-    np.testing.assert_array_equal(seen["context"][:, :-1], before)
-    lat = with_lat.places_.table["lat"].to_numpy()
+        assert (seen["context"] is not None) == ("covariates" in settings)
+    lat = own.places_.table["lat"].to_numpy()
     np.testing.assert_allclose(seen["context"][:, -1], (lat - lat.mean()) / lat.std())
 
 

@@ -10,7 +10,6 @@ import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.ecological import DistributionRegression, EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED
-from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.errors import CrosslevelWarning, InputError
 
 COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
@@ -154,19 +153,6 @@ def test_few_labels_keep_the_shipped_scale(world):
     assert model.confounding_.confounding.n_labels == 0
 
 
-def test_labels_are_found_by_themselves(world, model):
-    from crosslevel.ecological.estimate import open_people
-    from crosslevel.ecological.persons.labels import read_labels
-
-    found = {
-        label.name: str(label.query.columns)
-        for label in read_labels("auto", None, open_people(world.people, None), model)
-    }
-    assert {"sex", "race", "education", "urban"} <= set(found)
-    assert "region" not in found
-    assert "weight" not in found
-
-
 @pytest.mark.parametrize(
     "asked",
     [
@@ -270,55 +256,6 @@ def test_new_places_are_predicted_from_their_people(world):
     share = (places.dem / places.votes)[held]
     assert np.abs(found["estimate"] - share).mean() < 0.08
     assert ((found["conf_low"] <= share) & (share <= found["conf_high"])).mean() >= 0.7
-
-
-@pytest.mark.parametrize("interactions", [None, [("sex", "race")]])
-def test_a_new_place_like_an_old_one_has_its_composition(world, interactions):
-    """What composition does to everybody is centered at the places of the fit, for new ones too."""
-    from crosslevel.data.place_cells import count_people
-    from crosslevel.ecological.estimate import open_people
-    from crosslevel.ecological.persons.prediction import new_design
-
-    given = {"effect_variance": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
-    settings = {"likelihood": "exact", "interactions": interactions, "hyperparameters": given}
-    model = fit(world, contextual_variance=0.3, **settings)
-    people = world.people.to_pandas()
-    old = model.places_.keys[7]
-    new = open_people(people[people.region == old].assign(region="new"), None)
-    cells = count_people(new, model.model_.bins, place="region", keys=["new"], weight="weight")
-    design = new_design(model.model_, cells)
-    np.testing.assert_allclose(design.context[0], model.model_.fits[0].context[7], atol=1e-12)
-
-
-def test_the_hidden_label_test_names_errors_of_every_method(world):
-    model = fit(world, likelihood="exact")  # people as they are, so that the neighborhood is theirs
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        found = cl.diagnostics.hidden_label(model, world.people, "race == 'white'", by=["education", "sex"], n_draws=50)
-    assert set(found["method"]) == {"persons", "regression", "neighborhood", "goodman"}
-    assert found.select(by="all")["groups"].tolist() == [7] * 4
-    frame = world.people.to_pandas().assign(y=lambda f: (f.race == "white").astype(float))
-    truth = frame.groupby("education", observed=True)[["y", "weight"]].apply(
-        lambda g: np.average(g.y, weights=g.weight)
-    )
-    rate = frame.groupby("region", observed=True)[["y", "weight"]].apply(lambda g: np.average(g.y, weights=g.weight))
-    first = Half(None, model.seed_).mask(pa.RecordBatch.from_pandas(frame[["sex"]]))
-    expected = np.mean(
-        [
-            np.abs(
-                frame[mine]
-                .assign(r=frame.region.map(rate).astype(float))
-                .groupby("education", observed=True)[["r", "weight"]]
-                .apply(lambda g: np.average(g.r, weights=g.weight))
-                - truth
-            ).mean()
-            for mine in (first, ~first)
-        ]
-    )
-    assert found.select(method="neighborhood", by="education")["estimate"][0] == pytest.approx(expected, rel=1e-6)
-    assert np.isnan(found.select(method="goodman", by="all")["coverage"][0])
-    with pytest.raises(InputError):
-        cl.diagnostics.hidden_label(model, world.people, "race == 'white'", by=["race"])
 
 
 def test_people_coded_otherwise_than_in_fit_are_refused(world, model):

@@ -8,7 +8,6 @@ import pytest
 
 from crosslevel.data.columns import Category, Encoder, Number
 from crosslevel.data.place_cells import Bins, Pairs
-from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covariance
 from crosslevel.ecological.persons import model
 from crosslevel.errors import InputError
 
@@ -86,7 +85,7 @@ def test_logits_of_cells_add_up_their_effects(effects):
     np.testing.assert_allclose(design.eta(beta[0]), expected[0], rtol=1e-12)
 
 
-def test_shares_and_composition_are_means_over_people(effects):
+def test_shares_are_means_over_people(effects):
     codes = effects.codes(CELLS)
     expected = np.zeros((2, 31))
     for place, some in ((0, slice(0, 3)), (1, slice(3, 5))):
@@ -94,10 +93,6 @@ def test_shares_and_composition_are_means_over_people(effects):
             for code in codes[cell]:
                 expected[place, code] += weight
     np.testing.assert_allclose(model.level_shares(PAIRS, codes, 31), expected, rtol=1e-14)
-    mean = (100.0 * expected[0] + 300.0 * expected[1]) / 400.0
-    np.testing.assert_allclose(
-        model.composition(PAIRS, TOTAL, codes, effects.B), (expected - mean) @ effects.B, atol=1e-14
-    )
 
 
 def test_weights_left_and_raked_add_up_in_every_place():
@@ -118,19 +113,6 @@ def test_rates_counted_and_who_is_asked_next():
     np.testing.assert_allclose(model.asked_next(totals, 1, chance), 1 - chance)  # who has not chosen yet
     totals.turnout = False
     np.testing.assert_allclose(model.asked_next(totals, 0, chance), 1 - chance)
-
-
-def test_context_adds_to_slopes_and_prior_of_places(effects):
-    rng = np.random.default_rng(1)
-    context, J = rng.normal(size=(2, 3)), rng.normal(size=(2, 31))
-    terms, h = Terms(2, None, None, "plane", True, None), Hyperparameters(0.3, nugget=0.2)
-    plain = model.Design(effects.codes(CELLS), effects.B, PAIRS)
-    given = model.Design(effects.codes(CELLS), effects.B, PAIRS, context)
-    np.testing.assert_array_equal(given.rows(J).M, np.hstack([J, context]))
-    np.testing.assert_array_equal(plain.rows(J).M, J)
-    prior = place_covariance(terms, h)
-    np.testing.assert_array_equal(plain.place_prior(terms, h), prior)
-    np.testing.assert_allclose(given.place_prior(terms, h) - prior, 0.3 * context @ context.T, atol=1e-12)
 
 
 def test_the_symmetric_root_is_the_square_root():

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -273,9 +272,6 @@ def test_several_outcomes_and_turnout(world, asked):
     assert first is None
     assert set(found.survey_.moved["question"].to_pylist()) == set(found.survey_.compared["question"].to_pylist())
     assert len(set(found.survey_.moved["question"].to_pylist())) == len(others)
-    asked_rep = np.mean(names[asked["race"].to_numpy(zero_copy_only=False) == "black"] == "rep")
-    frame = table.to_frame("pandas").set_index(["race", "outcome"])
-    assert frame.survey_direct["black", "rep"] == pytest.approx(asked_rep)
     wrong = survey.set_column(survey.num_columns - 1, "choice", pa.array(np.where(names == "other", "x", names)))
     with pytest.raises(InputError):
         model.fit(world.people, places, **{**given, "survey": wrong}, outcomes=["dem", "rep", "other"])
@@ -350,17 +346,6 @@ def test_a_report_says_what_the_survey_moved(compared, plain):
     assert list(plain._report_tables()) == ["places"]
 
 
-def test_respondents_who_are_left_out_are_not_counted_among_those_who_answered(world, asked, model):
-    """Those of areas that places lack count neither in the estimate nor beside it."""
-    frame = asked.to_pandas()
-    strange = frame.assign(region="elsewhere", voted_dem=1)
-    both = fitted(world, survey=pa.Table.from_pandas(pd.concat([frame, strange])), unmatched="drop", **ASKED)
-    for by, rollup in (("race", "all"), ("sex", None)):
-        one, two = (rates(m, by=by, rollup=rollup).to_frame("pandas") for m in (model, both))
-        np.testing.assert_array_equal(one.survey_n, two.survey_n)
-        np.testing.assert_allclose(one.survey_direct, two.survey_direct)
-
-
 @pytest.mark.parametrize("n", [900, 1000, 1100])
 def test_surprising_evidence_converges_at_every_size(n):
     """Steps gain little each where published shares are far from what totals say: fifty were too few in a window of sizes."""
@@ -373,74 +358,14 @@ def test_surprising_evidence_converges_at_every_size(n):
     assert found.estimate(by="race", rollup="all", n_draws=50)["estimate"].max() > 0.7
 
 
-def test_respondents_as_they_answered_stand_beside_the_neighborhood(world, asked, model, plain, tmp_path):
-    frame = asked.to_pandas().merge(world.places.to_pandas()[["region", "state"]].drop_duplicates(), on="region")
-    frame["state"] = frame["state_x"] if "state_x" in frame else frame["state"]
-
-    def same(found, by, mine=frame):
-        share, n = (mine.groupby(by).voted_dem.agg(how).to_dict() for how in ("mean", "size"))
-        rows = found.to_frame("pandas")
-        keys = list(rows[by].itertuples(index=False, name=None)) if len(by) > 1 else rows[by[0]].tolist()
-        few = np.array([n.get(key, 0) < 10 for key in keys])
-        assert rows.survey_direct.isna().equals(rows.survey_n.isna())
-        np.testing.assert_array_equal(rows.survey_direct.isna(), few)
-        np.testing.assert_allclose(
-            rows.survey_direct[~few], [share[k] for k, f in zip(keys, few, strict=True) if not f]
-        )
-        return few
-
-    assert not same(rates(model), ["race"]).any()
-    assert same(rates(model, rollup=None), ["region", "race"]).any()
-    same(rates(model, by=["race", "sex"], rollup="state"), ["state", "race", "sex"])
-    same(rates(model, where="sex == 2"), ["race"], frame[frame.sex == 2])
-    women = model.estimate(subgroups={"women": "sex == 2"}, rollup="all", n_draws=60)
-    assert women["survey_direct"][0] == pytest.approx(frame[frame.sex == 2].voted_dem.mean())
-    assert women["survey_n"][0] == (frame.sex == 2).sum()
-    nowhere = fitted(world, survey=asked.drop_columns(["urban"]), survey_outcome="voted_dem")
-    silent = (rates(nowhere, by="urban"), rates(nowhere, rollup=None))  # what or where such a survey cannot tell
-    assert "survey_direct" in rates(nowhere).table.column_names
-    for other in (rates(plain), rates(model, contrast="difference"), *silent):
-        assert "survey_direct" not in other.table.column_names
-    cl.save(model, tmp_path / "model.crosslevel")
-    again = cl.load(tmp_path / "model.crosslevel").estimate(by="race", rollup="all", n_draws=60, people=world.people)
-    assert "survey_direct" not in again.table.column_names
-
-
-@pytest.mark.parametrize("text", ["survey", "people"])
-def test_codes_that_are_text_in_one_and_numbers_in_the_other_are_matched_or_said(world, asked, model, text):
-    def coded(table, kind, band):
-        table = table.set_column(table.column_names.index("sex"), "sex", table["sex"].cast(kind))
-        return table.append_column("band", pa.array([band] * table.num_rows))
-
-    kinds = {"survey": (pa.int8(), pa.string()), "people": (pa.string(), pa.float64())}[text]
-    people, survey = coded(world.people, kinds[0], "01"), coded(asked, kinds[1], 1)
+@pytest.mark.parametrize("kinds", [(pa.int8(), pa.string()), (pa.string(), pa.float64())])
+def test_codes_that_are_text_in_one_and_numbers_in_the_other_are_matched(world, asked, model, kinds):
+    people, survey = (
+        table.set_column(table.column_names.index("sex"), "sex", table["sex"].cast(kind))
+        for table, kind in zip((world.people, asked), kinds, strict=True)
+    )
     found = fitted(replace(world, people=people), survey=survey, **ASKED)
-    query = "sex == '2'" if text == "people" else "sex == 2"
-    np.testing.assert_array_equal(rates(found, by="sex")["survey_direct"], rates(model, by="sex")["survey_direct"])
-    women = rates(found, by="race", where=query)
-    np.testing.assert_array_equal(women["survey_n"], rates(model, by="race", where="sex == 2")["survey_n"])
-    for asked_for in ({"by": "band"}, {"by": None, "subgroups": {"first": "band == '01'"}}):
-        other = rates(found, **asked_for)
-        assert "survey_direct" not in other.table.column_names
-        assert any("survey_direct" in text and "'band'" in text for text in other.warnings)
-
-
-def test_respondents_of_levels_that_the_answer_lacks_are_said(world, asked):
-    people = world.people.append_column("band", [np.resize(["a", "b"], world.people.num_rows)])
-    survey = asked.append_column("band", pa.array(["a", "B"] * 750))
-    found = rates(fitted(replace(world, people=people), survey=survey, **ASKED), by="band")
-    assert np.isfinite(found["survey_direct"]).tolist() == [True, False]
-    assert any("survey_direct" in text and "'B'" in text for text in found.warnings)
-
-
-def test_weights_and_outcomes_count_as_they_are(world, asked):
-    weighted = asked.append_column("w", [np.arange(1500) % 3 + 1.0])
-    found = rates(fitted(world, survey=weighted, **ASKED, survey_weight="w"))
-    frame = weighted.to_pandas()
-    black = frame[frame.race == "black"]
-    at = list(found["race"]).index("black")
-    assert found["survey_direct"][at] == pytest.approx(np.average(black.voted_dem, weights=black.w))
-    assert found["survey_n"][at] == len(black)
+    np.testing.assert_allclose(rates(found, by="sex")["estimate"], rates(model, by="sex")["estimate"], atol=1e-9)
 
 
 def test_a_survey_of_something_else_is_warned_of(world, asked):
@@ -530,7 +455,6 @@ def test_scales_stay_where_the_contextual_variance_is_varied(world):
         {"survey_by": ["region"]},
         {"survey_name": b"who"},
         {"evidence": 5},
-        {"model": {"likelihood": "exact"}},
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(world, asked, change):

@@ -2,16 +2,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from crosslevel.ecological.persons.sweeps import (
-    Pairs,
-    Targets,
-    hessian,
-    level_rates,
-    place_effects,
-    shifts,
-    target_sums,
-    target_weights,
-)
+from crosslevel.ecological.persons.sweeps import Pairs, hessian, level_rates, place_effects
 
 
 @pytest.fixture
@@ -52,10 +43,9 @@ def test_roots_make_the_rate_its_target(small):
 
 def test_a_total_of_none_or_all_has_no_finite_root(small):
     pairs, eta, _f, _ = small
-    found = shifts(pairs, np.vstack([eta, 2 * eta]), np.array([0.0, 1.0, 0.5, 0.5]), np.zeros((2, 4)))
-    assert (found[:, 0] == -np.inf).all()
-    assert (found[:, 1] == np.inf).all()
-    assert np.isfinite(found[:, 2:]).all()
+    found = place_effects(pairs, eta, np.array([0.0, 1.0, 0.5, 0.5]), np.zeros(4))
+    assert (found[0], found[1]) == (-np.inf, np.inf)
+    assert np.isfinite(found[2:]).all()
 
 
 def test_slopes_equal_finite_differences(small):
@@ -71,57 +61,21 @@ def test_slopes_equal_finite_differences(small):
         np.testing.assert_allclose(found.by_level[:, level], numeric, rtol=1e-7, atol=1e-12)
 
 
-def test_bending_is_how_place_effects_curve(small):
-    """At fixed rates, d2 f_i / d effects^2 = - (1 / slope_i) times the sum for that place alone."""
+def test_curvature_equals_finite_differences_of_slopes(small):
     pairs, eta, f, codes = small
-    target = rates_of(pairs, eta, f)
-    found = level_rates(pairs, eta, f, codes, 5)
-    J = found.by_level / found.slope[:, None]
-    h = 1e-3
-
-    def place_effect(effects, i):
-        return place_effects(pairs, eta + effects[codes].sum(axis=1), target, f)[i]
-
-    for i in (0, 2):
-        only = np.zeros(4)
-        only[i] = 1.0 / found.slope[i]
-        whole = hessian(pairs, eta, f, codes, J, only)
-        for a in range(5):
-            for b in range(5):
-                e = h * np.eye(5)
-                numeric = (
-                    place_effect(e[a] + e[b], i)
-                    - place_effect(e[a] - e[b], i)
-                    - place_effect(e[b] - e[a], i)
-                    + place_effect(-e[a] - e[b], i)
-                ) / (4 * h * h)
-                assert -whole[a, b] == pytest.approx(numeric, abs=2e-6)
+    factor, h = np.array([0.3, -1.0, 2.0, 0.5]), 1e-5
+    found = hessian(pairs, eta, f, codes, 5, factor)
+    for level in range(5):
+        bump = (codes == level).sum(axis=1) * h
+        up, down = (level_rates(pairs, eta + side * bump, f, codes, 5).by_level for side in (1, -1))
+        np.testing.assert_allclose(found[level], factor @ (up - down) / (2 * h), atol=1e-9)
 
 
 def test_threads_change_no_bit_of_a_sum_over_places():
     rng = np.random.default_rng(3)
-    q, each = 60, 7
+    q, each = 4_000, 7
     pairs = Pairs(np.arange(0, each * q + 1, each), rng.integers(0, 9, each * q).astype(np.int32), rng.random(each * q))
     codes = np.column_stack([rng.integers(0, 2, 9), 2 + rng.integers(0, 3, 9)]).astype(np.int32)
-    eta, f, J, factor = rng.normal(size=9), rng.normal(size=q), rng.normal(size=(q, 5)), rng.normal(size=q)
-    alone = hessian(pairs, eta, f, codes, J, factor)
-    for n_jobs in (2, 3, 4):
-        np.testing.assert_array_equal(hessian(pairs, eta, f, codes, J, factor, n_jobs), alone)
-
-
-def test_targets_are_sums_over_their_people_and_threads_change_no_bit(small):
-    pairs, eta, f, _ = small
-    label = np.arange(len(pairs.cell), dtype=np.int32) % 3
-    targets = Targets(np.array([0, 2, 3, 3]), np.array([0, 1, 1], dtype=np.int32), 2)  # label 2 belongs to none
-    many = np.vstack([eta, -eta])
-    effects = np.vstack([f, f + 1])
-    found = target_sums(pairs, label, targets, many, effects)
-    place = np.repeat(np.arange(4), np.diff(pairs.start))
-    for s in range(2):
-        p = pairs.weight * special.expit(many[s][pairs.cell] + effects[s][place])
-        for i in range(4):
-            assert found[s, i, 0] == pytest.approx(p[(place == i) & (label == 0)].sum(), abs=1e-15)
-            assert found[s, i, 1] == pytest.approx(p[(place == i) & (label <= 1)].sum(), abs=1e-15)
-    np.testing.assert_array_equal(found, target_sums(pairs, label, targets, many, effects, n_jobs=3))
-    weights = target_weights(pairs, label, targets)[0]
-    np.testing.assert_allclose(weights[:, 0], np.bincount(place, weights=pairs.weight * (label == 0), minlength=4))
+    given = (pairs, rng.normal(size=9), rng.normal(size=q), codes, 5, rng.normal(size=q))
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(hessian(*given, n_jobs), hessian(*given))

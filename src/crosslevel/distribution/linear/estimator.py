@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
-from crosslevel.distribution import reading
 from crosslevel.distribution.base import BagClassifier, BagEstimator, BagRegressor
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.landmarks import second_levels
@@ -17,8 +16,7 @@ from crosslevel.distribution.linear.kernel_mean_shrinkage import ShrunkFit, fit_
 from crosslevel.distribution.linear.logistic import LogisticFit, fit_logistic
 from crosslevel.distribution.linear.model import LinearFit
 from crosslevel.distribution.linear.penalty import fit_evidence, fit_ridge
-from crosslevel.distribution.linear.tuning import tune
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import unknown_name
 from crosslevel.typing import FloatArray, Progress, RandomState
 
 NORMS = {"weights": "iid", "rkhs": "rkhs"}
@@ -47,7 +45,7 @@ class BayesianLinear(SecondLevelEstimator, BagRegressor):
         alpha ~ N(0, rho^2 K^-1), which is a white prior on the function, or N(0, rho^2 I).
     fit_intercept : bool, default True
         With a flat prior. The published variant is ``prior="iid", fit_intercept=False``.
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "kmeans"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "kmeans"
         "paper" takes the people ``RandomState(1).choice`` picks; an array is used as it is, in units of the data.
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
@@ -129,7 +127,7 @@ class BayesianLinearClassifier(SecondLevelEstimator, BagClassifier):
         Numbers of landmarks to choose from; "auto" is 30, 60 and 90.
     prior : {"rkhs", "iid"}, default "rkhs"
         alpha ~ N(0, rho^2 K^-1), which is a white prior on the function, or N(0, rho^2 I).
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "kmeans"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "kmeans"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
     second_level : {"linear", "rbf"}, default "linear"
@@ -200,11 +198,7 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
         Exact leave-one-out or generalized cross-validation.
     norm : {"weights", "rkhs"}, default "weights"
         Whose length is penalized: the weights', or the function's in the RKHS.
-    fine_tune : bool, default False
-        Also move landmarks and bandwidth by L-BFGS on the penalized error; they are kept only if leave-one-out improves.
-    tuning_steps : int, default 50
-        Steps of fine tuning; refused without it.
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "kmeans"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "kmeans"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
     second_level : {"linear", "rbf"}, default "linear"
@@ -221,7 +215,7 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
     loo_ : float
         Left-out mean squared error by ``rule``. It is the least of those tried, so a little optimistic.
     convergence_ : dict
-        The weights are exact; fine tuning reports ``tuning``.
+        The weights are exact.
 
     Notes
     -----
@@ -245,8 +239,6 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
         rule: str = "loo",
         *,
         norm: str = "weights",
-        fine_tune: bool = False,
-        tuning_steps: int = 50,
         landmarks: Any = "kmeans",
         bandwidth: str | float = "median",
         bandwidth_scale: Any = "auto",
@@ -258,40 +250,13 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
         self.penalty = penalty
         self.rule = rule
         self.norm = norm
-        self.fine_tune = fine_tune
-        self.tuning_steps = tuning_steps
         self.second_level = second_level
-
-    def fit(self, X: Any, y: Any, progress: Progress | None = None) -> Self:
-        """Learn the features and the weights.
-
-        Parameters
-        ----------
-        X : Bags, list of (n_people, n_columns) arrays, or array (n_bags, n_columns)
-        y : (n_bags,)
-        progress : bool or callable, optional
-            True for a bar on stderr; or a function of the people averaged and of all, then of the steps of fine tuning.
-        """
-        super().fit(X, y, progress)
-        if self.fine_tune:
-            bags = reading.read_bags(self, X, reset=False)
-            labels = reading.read_numbers(y, reading.bag_names(X), len(bags))
-            given = (self._fits[0], NORMS[self.norm], self.rule, self.tuning_steps, progress)
-            tuned = tune(bags, labels, self.map_, *given)
-            self.map_, self._fits = tuned.map, (tuned.fit,)
-            self._set_attributes()
-            self.convergence_["tuning"] = self.diagnostics_["tuning"] = tuned.report
-        return self
 
     def _check_parameters(self) -> None:
         if self.norm not in NORMS:
             raise unknown_name("norm", self.norm, list(NORMS), "choice")
         if self.penalty is not None:
             checks.check_positive(self.penalty, "penalty")
-        if not self.fine_tune:
-            checks.refuse_idle(self, ["tuning_steps"], "without fine_tune=True; pass it")
-        elif self.second_level != "linear":
-            raise InputError("fine_tune=True moves the landmarks of a linear model; pass second_level='linear'.")
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None) -> LinearFit:
         return fit_ridge(candidates, y, NORMS[self.norm], self.rule, self.penalty)
@@ -306,25 +271,20 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
 class FrequentistShrinkage(BagRegressor):
     """Ridge regression on shrunken mean embeddings (Muandet et al. 2014).
 
-    Small bags have noisy means; each is shrunk to zero (or to the average bag), the more the fewer people it has. The amount
-    minimizes the error on a person left out of the bag, in closed form.
+    Small bags have noisy means; each is shrunk to zero, the more the fewer people it has. The amount minimizes
+    the error on a person left out of the bag, in closed form.
 
     Parameters
     ----------
     n_landmarks : "auto", int or sequence of int, default "auto"
         Numbers of landmarks to choose from; "auto" is 30, 60 and 90.
-    filter : {"tikhonov", "simple", "iterated", "landweber", "truncated"}, default "tikhonov"
-        "simple" (S-KMSE) scales the whole mean; the others are spectral filters, which shrink directions of small variance more.
-    target : {"zero", "mean"}, default "zero"
-        Where means are shrunk to: zero as in the papers, or the average training bag. Bags differ little beside what people
-        differ, so that leaving people out asks for much shrinkage to the average, and labels suffer.
+    filter : {"tikhonov", "simple"}, default "tikhonov"
+        "simple" (S-KMSE) scales the whole mean; the spectral filter "tikhonov" shrinks directions of small variance more.
     rule : {"loo", "gcv"}, default "loo"
         How the ridge penalty, the bandwidth and the number of landmarks are chosen.
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "kmeans"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "kmeans"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
-    second_level : {"linear", "rbf"}, default "linear"
-        "rbf" puts a Gaussian kernel between the shrunken embeddings.
     standardize : bool, default True
     random_state : int, None, Generator or RandomState, default 0
         See `BayesianLinear`.
@@ -364,29 +324,23 @@ class FrequentistShrinkage(BagRegressor):
         self,
         n_landmarks: Any = "auto",
         filter: str = "tikhonov",
-        target: str = "zero",
         *,
         rule: str = "loo",
         landmarks: Any = "kmeans",
         bandwidth: str | float = "median",
         bandwidth_scale: Any = "auto",
-        second_level: str = "linear",
         standardize: bool = True,
         random_state: RandomState = 0,
     ) -> None:
         super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
         self.filter = filter
-        self.target = target
         self.rule = rule
-        self.second_level = second_level
 
     def _needs_norms(self) -> bool:
         return self.filter == "simple"
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None) -> ShrunkFit:
-        return fit_shrunk(
-            candidates, y, self.filter, self.target, self.rule, second_level=self.second_level, seed=self._seed
-        )
+        return fit_shrunk(candidates, y, self.filter, self.rule)
 
     def _set_attributes(self) -> None:
         super()._set_attributes()

@@ -95,7 +95,7 @@ class FullBayes(SampledEstimator, BagRegressor):
     shrinkage_kernel : {"base", "integral"}, default "base"
     n_landmarks : "auto", int or sequence of int, default "auto"
         The features are chosen by the evidence of `MeanShrinkage`.
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "random"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
         See `MeanShrinkage`.
@@ -157,7 +157,7 @@ class FullBayesClassifier(SampledEstimator, BagClassifier):
     ----------
     shrinkage_kernel : {"base", "integral"}, default "base"
     n_landmarks : "auto", int or sequence of int, default "auto"
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "random"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
         See `MeanShrinkage`.

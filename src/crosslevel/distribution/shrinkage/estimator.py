@@ -11,11 +11,8 @@ from crosslevel.data import checks
 from crosslevel.distribution.base import BagClassifier, BagEstimator, BagRegressor
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.shrinkage.model import KERNELS, ShrinkageModel, fit_probit_model, fit_shrinkage_model
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import unknown_name
 from crosslevel.typing import FloatArray, Progress, RandomState
-
-MOST_PENALTY = 1e100
-"""Weights are zero long before."""
 
 
 class ShrinkageEstimator(BagEstimator):
@@ -56,16 +53,13 @@ class MeanShrinkage(ShrinkageEstimator, BagRegressor):
         whose width is learned.
     n_landmarks : "auto", int or sequence of int, default "auto"
         Numbers of landmarks tried; "auto" is 30, 60 and 90. The evidence chooses, without a validation set.
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "random"
         Random people are the default here: fewer are the first of more, so that all candidates share one pass over the people.
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
         Multiples of the bandwidth tried; "auto" is .5, .75, 1, 1.25 and 1.5.
     standardize : bool, default True
         Divide each column by its standard deviation.
-    penalty : "evidence" or float, default "evidence"
-        How the weights are penalized: by a prior alpha ~ N(0, rho^2 K^-1) whose rho maximizes the evidence, or by the paper's
-        penalty on the mean over bags, rho^2 = 1 / (2 n penalty); then the weights are the most probable ones and count as known.
     n_restarts : int, default 2
         Further starts of the search on the chosen features.
     random_state : int, None, Generator or RandomState, default 0
@@ -122,13 +116,11 @@ class MeanShrinkage(ShrinkageEstimator, BagRegressor):
         bandwidth: Any = "median",
         bandwidth_scale: Any = "auto",
         standardize: bool = True,
-        penalty: str | float = "evidence",
         n_restarts: int = 2,
         random_state: RandomState = 0,
     ) -> None:
         features = {"bandwidth": bandwidth, "bandwidth_scale": bandwidth_scale, "standardize": standardize}
         super().__init__(shrinkage_kernel, n_landmarks, landmarks=landmarks, **features, random_state=random_state)
-        self.penalty = penalty
         self.n_restarts = n_restarts
 
     def _fit_features(
@@ -138,7 +130,6 @@ class MeanShrinkage(ShrinkageEstimator, BagRegressor):
             candidates,
             y,
             kernel=self.shrinkage_kernel,
-            penalty=check_penalty(self.penalty, len(candidates)),
             n_restarts=checks.check_whole(self.n_restarts, "n_restarts", 0),
             seed=self._seed,
             progress=progress,
@@ -167,7 +158,7 @@ class MeanShrinkageClassifier(ShrinkageEstimator, BagClassifier):
     ----------
     shrinkage_kernel : {"base", "integral"}, default "base"
     n_landmarks : "auto", int or sequence of int, default "auto"
-    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
+    landmarks : {"kmeans", "random", "paper"} or array (d, n_columns), default "random"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
     standardize : bool, default True
@@ -223,23 +214,3 @@ class MeanShrinkageClassifier(ShrinkageEstimator, BagClassifier):
     def _set_attributes(self) -> None:
         super()._set_attributes()
         self.eta_ = np.array([f.posterior.eta for f in self._fits])
-
-
-def check_penalty(penalty: object, n_candidates: int) -> float | None:
-    """Read the penalty; None stands for the evidence's choice."""
-    if isinstance(penalty, str):
-        if penalty != "evidence":
-            raise unknown_name("penalty", penalty, ["evidence"], "choice")
-        return None
-    if (
-        isinstance(penalty, bool)
-        or not isinstance(penalty, int | float | np.number)
-        or not 0 <= penalty <= MOST_PENALTY
-    ):
-        raise InputError(f"penalty={penalty!r} is not 'evidence' or a number from 0 to {MOST_PENALTY:g}.")
-    if penalty == 0 and n_candidates > 1:
-        raise InputError(
-            "penalty=0 gives the features nothing to be compared by; name one n_landmarks and one bandwidth_scale, or pass "
-            "penalty='evidence'."
-        )
-    return float(penalty)

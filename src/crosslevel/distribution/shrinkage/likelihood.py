@@ -1,4 +1,4 @@
-"""What a bag says about its label when its embedding is only a sample (eq. 8 of the paper), and the fit at a fixed penalty.
+"""What a bag says about its label when its embedding is only a sample (eq. 8 of the paper), and the search for its hyperparameters.
 
 Symbols, in the basis of :mod:`~crosslevel.distribution.shrinkage.eigenbasis` (n bags, q coordinates):
 
@@ -65,10 +65,6 @@ class Problem:
         found = float(np.mean(self.delta**2))
         return found if found > 0 else 1.0
 
-    def precision(self, a: FloatArray) -> FloatArray:
-        """Give Qa."""
-        return a if self.Q is None else self.Q @ a
-
 
 @dataclass(frozen=True, eq=False)
 class WeightPosterior:
@@ -112,100 +108,6 @@ class WeightPosterior:
         spread = np.einsum("ij,ij->i", X @ self.covariance, X)
         own = C @ (self.a**2 + np.diag(self.covariance)[1:])
         return X @ np.concatenate([[self.b], self.a]), (self.sigma2 or 0.0) + own + spread
-
-
-def map_objective(theta: FloatArray, problem: Problem, penalty: float) -> tuple[float, FloatArray]:
-    """Give minus the log posterior and its gradient at theta = (a, b, log sigma2, log eta), in O(n q).
-
-    1/2 sum(log nu + (y - xi)^2 / nu) + penalty/2 a'Qa, with penalty = 1/rho2.
-
-    Parameters
-    ----------
-    theta : (q + 3,)
-    problem : Problem
-    penalty : float
-
-    Returns
-    -------
-    value : float
-    gradient : (q + 3,)
-    """
-    q = len(problem.s)
-    a, b, sigma2, eta = theta[:q], theta[q], np.exp(theta[q + 1]), np.exp(theta[q + 2])
-    S, C = shrink_factors(problem.s, problem.sizes, eta)
-    Z = S * problem.delta
-    square = a * a
-    nu = sigma2 + C @ square
-    e = problem.y - b - Z @ a
-    Qa = problem.precision(a)
-    value = 0.5 * float(np.sum(np.log(nu) + e * e / nu)) + 0.5 * penalty * float(a @ Qa)
-    by_xi, by_nu = -e / nu, 0.5 * (1.0 / nu - e * e / nu**2)
-    gradient = np.empty(q + 3)
-    gradient[:q] = Z.T @ by_xi + 2.0 * a * (C.T @ by_nu) + penalty * Qa
-    gradient[q] = by_xi.sum()
-    gradient[q + 1] = sigma2 * by_nu.sum()
-    # S' = S(1 - S) along log eta, for both the mean's and the variance's factor
-    left = 1.0 - S
-    gradient[q + 2] = by_xi @ ((Z * left) @ a) + by_nu @ ((C * left) @ square)
-    return value, gradient
-
-
-def fit_map(problem: Problem, penalty: float, n_searches: int = 3, seed: int = 0) -> WeightPosterior:
-    """Find the most probable weights, residual variance and shrinkage at a fixed penalty; the weights count as known.
-
-    Parameters
-    ----------
-    problem : Problem
-    penalty : float
-        1/rho2; the paper's ``reg`` on a mean over n bags is penalty / (2 n).
-    n_searches : int
-        The first from a ridge regression, the others around it.
-    seed : int
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> delta = rng.normal(size=(200, 2))
-    >>> problem = Problem(delta, np.full(200, np.inf), np.ones(2), delta @ [1.0, -1.0] + 0.1 * rng.normal(size=200))
-    >>> found = fit_map(problem, 1e-3)
-    >>> found.a.round(1).tolist(), found.convergence.converged
-    ([1.0, -1.0], True)
-    """
-    rng = np.random.default_rng(seed)
-    q, unit = len(problem.s), problem.unit
-    free = np.full(q + 1, np.inf)
-    lower = np.concatenate([-free, [LOG_SIGMA2[0], LOG_ETA[0] + np.log(unit)]])
-    upper = np.concatenate([free, [LOG_SIGMA2[1], LOG_ETA[1] + np.log(unit)]])
-    # the weights are searched in units in which their coordinates have variance one
-    scale = np.ones(q + 3)
-    scale[:q] = 1.0 / np.sqrt(np.mean(problem.delta**2, axis=0) + 1e-12 * unit)
-
-    def scaled(t: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = map_objective(t * scale, problem, penalty)
-        return -value, -gradient * scale
-
-    starts = []
-    for k in range(max(1, n_searches)):
-        start = np.zeros(q + 3)
-        log_eta = np.log(unit) + (0.0 if k == 0 else rng.normal(0.0, 2.0))
-        start[:q], start[q] = ridge_start(problem, np.exp(log_eta), max(penalty, 1e-8 * unit * len(problem.y)))
-        start[:q] /= scale[:q]
-        start[q + 1], start[q + 2] = np.log(0.3), log_eta
-        starts.append(start)
-    names = [*(f"a{k}" for k in range(q)), "b", "sigma2", "eta"]
-    options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-7}
-    found = maximize(scaled, starts, lower, upper, names, flat=flat_slope(problem), rounds=1, options=options)
-    theta = found.theta * scale
-    return WeightPosterior(
-        a=theta[:q],
-        b=float(theta[q]),
-        eta=float(np.exp(theta[q + 2])),
-        rho2=1.0 / penalty if penalty > 0 else np.inf,
-        covariance=np.zeros((q + 1, q + 1)),
-        log_evidence=np.nan,
-        convergence=found.convergence,
-        sigma2=float(np.exp(theta[q + 1])),
-    )
 
 
 def flat_slope(problem: Problem) -> float:

@@ -13,10 +13,9 @@ from crosslevel.data.progress import count_steps
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.shrinkage.eigenbasis import Basis, eigenbasis, integral_kernel
-from crosslevel.distribution.shrinkage.laplace import evidence, fit_evidence
-from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, fit_map
+from crosslevel.distribution.shrinkage.laplace import fit_evidence
+from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior
 from crosslevel.distribution.shrinkage.probit import fit_probit, probit_probability
-from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Progress
 
 KERNELS = ("base", "integral")
@@ -93,12 +92,10 @@ def basis_of(features: BagFeatures, kernel: str, measure_sd: float | None) -> Ba
 
     The Gaussian measure of the integral kernel is centered at the mean landmark.
     """
-    if features.within is None:
-        raise InputError("the features have no covariance within bags; mean shrinkage needs it.")
+    assert features.within is not None  # for the type
     if kernel == "base":
         return eigenbasis(features.K, features.within)
-    if features.map is None or measure_sd is None:
-        raise InputError("shrinkage_kernel='integral' needs the landmarks; these features do not name them.")
+    assert features.map is not None and measure_sd is not None  # noqa: PT018 - for the types
     U = features.map.U
     R0 = integral_kernel(U - U.mean(axis=0), features.map.bandwidth, measure_sd)
     return eigenbasis(R0, features.within, features.K, INTEGRAL_DROPPED)
@@ -122,7 +119,6 @@ def fit_shrinkage_model(
     y: FloatArray,
     *,
     kernel: str = "base",
-    penalty: float | None = None,
     n_restarts: int = 2,
     seed: int = 0,
     progress: Progress | None = None,
@@ -134,8 +130,6 @@ def fit_shrinkage_model(
     candidates : sequence of BagFeatures
     y : (n,)
     kernel : {"base", "integral"}
-    penalty : float, optional
-        The paper's penalty on the mean over bags; by evidence when not given.
     n_restarts : int
     seed : int
     progress : bool or callable, optional
@@ -144,8 +138,6 @@ def fit_shrinkage_model(
     labels, mean, sd = standardize(y)
 
     def solve(problem: Problem, n_searches: int, warm: WeightPosterior | None) -> WeightPosterior:
-        if penalty is not None:
-            return _known_weights(problem, 2.0 * len(y) * penalty, n_searches, seed)
         return fit_evidence(problem, n_searches, seed, warm)
 
     return replace(_choose(candidates, labels, kernel, n_restarts, solve, progress), y_mean=mean, y_sd=sd)
@@ -208,12 +200,3 @@ def _best_width(features: BagFeatures, y: FloatArray, fit: WeightPosterior, solv
     limits = tuple(float(np.log(width * m)) for m in MEASURE)
     best = optimize.minimize_scalar(minus, bounds=limits, method="bounded", options={"xatol": 0.1, "maxiter": 15})
     return float(np.exp(best.x)) if best.fun <= -fit.log_evidence else width
-
-
-def _known_weights(problem: Problem, penalty: float, n_searches: int, seed: int) -> WeightPosterior:
-    """Fit at the paper's penalty; the weights count as known, and the evidence, which penalty 0 has none of, is for comparison."""
-    found = fit_map(problem, penalty, n_searches, seed)
-    if penalty == 0:
-        return found
-    start = np.concatenate([[found.b], found.a])
-    return replace(found, log_evidence=-evidence(found.log_hyper, problem, start).value)

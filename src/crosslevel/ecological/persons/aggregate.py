@@ -266,9 +266,8 @@ class _Problem:
     def _bend(self, beta: FloatArray, logit: FloatArray, G: FloatArray, force: FloatArray) -> FloatArray:
         """Give sum_i force_i d2 g_i / d beta2, (p, p): what Gauss-Newton leaves out of the curvature."""
         design, P = self.design, special.expit(logit)
-        still = np.zeros((len(P), len(design.B)))
         factor = force / (P * (1.0 - P))
-        bent = hessian(design.pairs, design.eta(beta), self.at, design.codes, still, factor, self.n_jobs)
+        bent = hessian(design.pairs, design.eta(beta), self.at, design.codes, len(design.B), factor, self.n_jobs)
         return np.asarray(design.B.T @ bent @ design.B - (G.T * (force * (1.0 - 2.0 * P))) @ G)
 
     def better_scales(self, found: _Mode, h: Hyperparameters) -> tuple[Hyperparameters, tuple[str, ...]]:

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
+from crosslevel.data.batches import Batches
+from crosslevel.data.engines import OnEngine
 from crosslevel.data.frames import to_arrow
+from crosslevel.data.place_cells import PlaceCells
 from crosslevel.data.place_columns import N_PEOPLE, count_groups, learn_covariates, read_composition
 from crosslevel.data.signatures import checked
 from crosslevel.data.totals import match_places
-from crosslevel.ecological.covariance import read_hyperparameters
-from crosslevel.ecological.estimate import describe_call
+from crosslevel.ecological.answers import Source
+from crosslevel.ecological.confounding import Confounding, describe_allowance
+from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
+from crosslevel.ecological.estimate import PlaceEstimator, describe_call
 from crosslevel.ecological.persons import fitting, survey_fit
-from crosslevel.ecological.persons.base import PersonsEstimator
 from crosslevel.ecological.persons.composition import known_shares
-from crosslevel.ecological.persons.groups import allowance_of
+from crosslevel.ecological.persons.groups import allowance_of, source_of
+from crosslevel.ecological.persons.model import PersonsModel
+from crosslevel.ecological.persons.prediction import fitted_rates, held_out_places, new_places
+from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
-from crosslevel.typing import Progress, RandomState
+from crosslevel.typing import IntArray, Progress, RandomState
 
 
-class EcologicalInference(PersonsEstimator):
+class EcologicalInference(OnEngine, PlaceEstimator):
     """Estimate how each subgroup behaved in each place, from weighted people by place and totals by place.
 
     People decide one by one: each has a probability that depends on who they are and where they live, and a place's total is the
@@ -34,19 +42,12 @@ class EcologicalInference(PersonsEstimator):
 
     Parameters
     ----------
-    likelihood : {"aggregate", "exact"}, default "aggregate"
-        Where places have their effects. On the logit of the total: who lives there is then taken as measured with error, the shares of
-        all columns are smoothed together and people raked to them. Or on each person's logit, people taken as they are; that form
-        can be sampled (``inference="nuts"``).
     categorical : sequence of str, optional
         Columns of numbers that are codes.
     spatial : {"matern12", "matern32", "matern52"} or None, default "matern32"
         The field over the map; None for none.
     metric : {"sphere", "plane"}, default "sphere"
         Chord distances in kilometers between longitudes and latitudes, or plain distances between any two coordinates.
-    nugget : bool, default True
-        Give every place an effect of its own. Without it only the field, the group and counting set a place apart from what composition
-        says; ``likelihood="exact"`` then needs a field.
     nugget_by : str, optional
         Column of places, such as the state, whose levels have nuggets of their own, shrunk to that of all: some scatter more.
     group : str or two names, optional
@@ -54,26 +55,16 @@ class EcologicalInference(PersonsEstimator):
     inducing_points : int, optional
         Points that carry the field. By default it is exact up to 3,500 different locations and groups of places, and stands on 600
         points beyond; what that changes is measured and said.
-    match_totals : bool, default True
-        Shift draws so that subgroups add up to the totals.
-    sampling_error : bool, default True
-        Add what the sampling of few people does to a subgroup's rate.
     n_bins : int, default 12
         The most bins of a column of numbers. Fewer are taken, with a warning, where places and kinds of people make more than eight
         million pairs; ``convergence_`` says how many.
     interactions : sequence of (column, column), optional
         Pairs of columns that have an effect together, beside that of each.
-    contextual_variance : float, default 0
-        How far the composition of a place acts on everybody there (a contextual effect), as a variance in units of that of people's
-        own effects. Totals cannot tell; :meth:`sensitivity` shows what it would change.
-    inference : {"laplace", "nuts"}, default "laplace"
-        Approximate the posterior, or sample it (minutes, for few places, and for ``likelihood="exact"`` only; needs the extra
-        ``bayes``).
     hyperparameters : mapping of name to number, optional
         Take these in place of learning them, all that the prior has: ``effect_variance``; ``spatial`` and ``length`` of the field;
-        ``nugget``, unless False; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
+        ``nugget``; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
-        Seed of the draws; of the bins too for ``likelihood="exact"``.
+        Seed of the draws.
     engine : {"local", "spark"} or session, default "local"
         Where the passes over people run, those of :meth:`estimate` too: here, or on the workers of the active SparkSession or of the
         one passed. They read the files themselves, and agree with "local" to rounding.
@@ -117,8 +108,8 @@ class EcologicalInference(PersonsEstimator):
     -----
     logit y_i = logit sum_c W_ic / (1 + exp(-(x_c . beta + a))) + r_i over covariate cells c, W_ic their share of the place's people: an
     effect for every level of every column (numbers in bins whose effects are smooth), r = level + Matern field + nugget (+ group
-    effect) + counting. With ``likelihood="exact"`` the place's effect stands inside the sum, with each person. Turnout and several
-    outcomes are a chain of such questions, each among those who are left.
+    effect) + counting. Who lives in a place is taken as measured with error: the shares of all columns are smoothed together and people
+    raked to them. Turnout and several outcomes are a chain of such questions, each among those who are left.
 
     **Intervals.** That a subgroup behaves alike wherever it lives is not true and cannot be checked with totals. With
     ``interval="confounding"`` (the default) effects may differ from what composition says, by tau on the logit scale and by a factor
@@ -146,43 +137,40 @@ class EcologicalInference(PersonsEstimator):
     """
 
     log_evidence_: float
+    model_: PersonsModel
+    cells_: PlaceCells
+    survey_: Any
+
+    _method = "ecological inference of persons"
+    _intervals = ("confounding", "model")
+    _unsaved = (*PlaceEstimator._unsaved, "surveyed_", "survey_given_")
+    _contextual_variance = 0.0
+    """What :meth:`sensitivity` varies."""
 
     def __init__(
         self,
         *,
-        likelihood: str = "aggregate",
         categorical: Sequence[str] | None = None,
         spatial: str | None = "matern32",
         metric: str = "sphere",
-        nugget: bool = True,
         nugget_by: str | None = None,
         group: str | Sequence[str] | None = None,
         inducing_points: int | None = None,
-        match_totals: bool = True,
-        sampling_error: bool = True,
         n_bins: int = 12,
         interactions: Sequence[Sequence[str]] | None = None,
-        contextual_variance: float = 0.0,
-        inference: str = "laplace",
         hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
         random_state: RandomState = 0,
         engine: Any = "local",
         n_jobs: int | None = None,
     ) -> None:
-        self.likelihood = likelihood
         self.categorical = categorical
         self.spatial = spatial
         self.metric = metric
-        self.nugget = nugget
         self.nugget_by = nugget_by
         self.group = group
         self.inducing_points = inducing_points
-        self.match_totals = match_totals
-        self.sampling_error = sampling_error
         self.n_bins = n_bins
         self.interactions = interactions
-        self.contextual_variance = contextual_variance
-        self.inference = inference
         self.hyperparameters = hyperparameters
         self.random_state = random_state
         self.engine = engine
@@ -280,8 +268,7 @@ class EcologicalInference(PersonsEstimator):
         unmatched : {"error", "drop"}, default "error"
             What to do with places that stand in one table only, and with respondents of unknown areas; every result repeats it.
         progress : bool or callable, optional
-            True for a bar on stderr; or a function of the rows read and, where known, of all; for each pass, then (0, None). With
-            ``inference="nuts"`` the draws of each chain follow, after (0, None) while the sampler is compiled.
+            True for a bar on stderr; or a function of the rows read and, where known, of all; for each pass, then (0, None).
         """
         self._forget()
         self._check_parameters()
@@ -290,13 +277,9 @@ class EcologicalInference(PersonsEstimator):
         asked["selection"] = selection
         any_survey = survey is not None or evidence is not None
         if any_survey:
-            survey_fit.check_survey(type(self).fit, asked, self.likelihood)
+            survey_fit.check_survey(type(self).fit, asked)
         else:
             checks.refuse_idle_arguments(type(self).fit, asked, "without survey")
-        if self.likelihood == "exact":
-            given = {"cluster": cluster, "margins": margins}
-            because = "with likelihood='exact', which takes people as they are"
-            checks.refuse_idle_arguments(type(self).fit, given, because)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         engine = None if self.engine == "local" else self._cluster
         given_weight, groups = weight, None
@@ -339,21 +322,17 @@ class EcologicalInference(PersonsEstimator):
             bins,
             terms,
             found.totals,
-            likelihood=self.likelihood,
             known=known,
             counted=groups is not None,
             covariates=read,
             table=found.table,
             interactions=self.interactions,
-            contextual_variance=float(self.contextual_variance),
+            contextual_variance=self._contextual_variance,
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
-            inference=self.inference,
-            seed=seed,
             n_jobs=checks.count_jobs(self.n_jobs),
-            progress=progress,
         )
         notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
-        notes += fitting.describe_input(found, cells, bins, known, bool(self.match_totals), groups is not None)
+        notes += fitting.describe_input(found, cells, bins, known, groups is not None)
         quiet = fitting.describe_composition(model, found.totals, cluster, cells, groups is not None)
         surveyed, summary = None, None
         if any_survey:
@@ -433,11 +412,6 @@ class EcologicalInference(PersonsEstimator):
         from crosslevel.ecological.persons.labels import hide_and_learn
 
         check_is_fitted(self, "model_")
-        if self.likelihood == "exact":
-            raise InputError(
-                "learn_confounding learns the confounding of effects, which likelihood='exact' has no place for; use "
-                "likelihood='aggregate', the default."
-            )
         if self._counted:
             raise InputError(
                 "learn_confounding hides columns of people, and composition has counts of groups only; fit people to learn it, "
@@ -493,3 +467,38 @@ class EcologicalInference(PersonsEstimator):
     def _check_parameters(self) -> None:
         self._check_common()
         fitting.check_parameters(self)
+
+    def _source(
+        self, request: Request, question: Question, people: Batches, progress: Progress | None
+    ) -> tuple[Source, list[str]]:
+        return source_of(self, request, question, people, progress), []
+
+    def _confounding(self) -> tuple[Confounding, str, dict[str, Any]]:
+        given = allowance_of(self.model_, self.confounding_)
+        return given.confounding, *describe_allowance(self.confounding_, given.confounding, given.shrinkage)
+
+    @property
+    def _counted(self) -> bool:
+        """Whether people are counts of groups in the table of places."""
+        return self.arguments_.get("composition") is not None
+
+    def _open_people(self, people: Any, places: pa.Table | None = None) -> Batches:
+        if people is None and self._counted:
+            made, told = self.places_.table if places is None else places, self.arguments_
+            people = count_groups(made, self.places_.by, told["composition"], told["weight"])
+        return super()._open_people(people)
+
+    def _fitted_moments(self, stage: int) -> Moments:
+        return fitted_rates(self.model_, stage)
+
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches, table: pa.Table) -> Moments:
+        if stage:
+            raise InputError(
+                "new places are predicted for one question only; leave out population and name one outcome in fit."
+            )
+        return new_places(self, terms, new, people, table)
+
+    def _held_out_moments(self, stage: int, folds: Iterable[IntArray]) -> Moments:
+        if getattr(self, "cells_", None) is None:
+            raise InputError("a loaded model does not hold its people; fit it again to cross-validate.")
+        return held_out_places(self, stage, folds)

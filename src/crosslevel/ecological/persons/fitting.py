@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
-from crosslevel.data.checks import count_jobs, read_list, read_seed
+from crosslevel.data.checks import count_jobs, read_list
 from crosslevel.data.engines import ClusterEngine, find_cluster
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people, learn_bins
@@ -19,7 +19,6 @@ from crosslevel.data.place_columns import Covariates
 from crosslevel.data.sketch import interruptible
 from crosslevel.data.totals import Places, Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
-from crosslevel.ecological.estimate import check_choices
 from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
 from crosslevel.ecological.persons.composition import (
     Composition,
@@ -29,11 +28,9 @@ from crosslevel.ecological.persons.composition import (
     rake,
     smooth_shares,
 )
-from crosslevel.ecological.persons.exact import fit_question
 from crosslevel.ecological.persons.model import (
     Design,
     Effects,
-    PersonsFit,
     PersonsModel,
     asked_next,
     effects_of,
@@ -53,11 +50,9 @@ if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
 
-MOST_CONTEXT = 1e4
-"""No effect of a context on a logit has a larger variance."""
 LEAST_RELIABILITY, MOST_LEFT, LEAST_EXPLAINED = 0.1, 0.9, 0.45
-"""Below this reliability of its shares, or above this share of its prior variance left, a column tells nothing; and the R2 of places on
-composition below which estimates gained nothing over the neighborhood."""
+"""The reliability of a column's shares below which, and the share of its prior variance left above which, readers are told; and the R2 of
+places on composition below which estimates gained nothing over the neighborhood."""
 FEWEST_PLACES = 40
 """Of the worlds and states whose truth intervals were compared with."""
 FEWEST_TRIALS = 30
@@ -75,25 +70,11 @@ def check_parameters(model: EcologicalInference) -> None:
     """Refuse parameters that mean nothing, or that cannot act with the others given."""
     if model.engine != "local":
         find_cluster(model.engine)
-    choices = {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts")}
-    check_choices(model, choices)
-    if model.likelihood == "aggregate":
-        checks.refuse_idle(model, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
-    else:
-        idle = ["inducing_points", "nugget_by"]
-        checks.refuse_idle(model, idle, "with likelihood='exact'; pass 'aggregate'")
-    checks.refuse_idle(model, ["nugget_by"] if not model.nugget else [], "with nugget=False; leave one of them out")
     if model.spatial is None:
         checks.refuse_idle(model, ["inducing_points"], "with spatial=None; name a spatial kernel")
     if model.inducing_points is not None:
         checks.check_whole(model.inducing_points, "inducing_points", 2)
     checks.check_whole(model.n_bins, "n_bins", 2)
-    checks.check_between(model.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
-    if not model.nugget and model.likelihood == "exact" and model.spatial is None:
-        raise InputError(
-            "nugget=False leaves places no effect of their own, through which likelihood='exact' matches the totals; pass "
-            "spatial='matern32' or likelihood='aggregate'."
-        )
 
 
 def learn_features(
@@ -111,17 +92,14 @@ def learn_features(
         raise InputError(
             f"cluster={cluster!r} names the places themselves; name the column of households, or leave it out."
         )
-    seed = read_seed(model.random_state)
-    if model.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
-        seed, stream = 0, stream.select(sorted(n for n in stream.schema.names if n != cluster))
-        columns = None if columns is None else sorted(read_list(columns, "columns"), key=str)
+    # whatever the order of columns and the seed, the fit is the same
     return learn_people(
-        stream,
+        stream.select(sorted(n for n in stream.schema.names if n != cluster)),
         by=[by],
-        columns=columns,
+        columns=None if columns is None else sorted(read_list(columns, "columns"), key=str),
         weight=weight,
         categorical=[*read_list(model.categorical or (), "categorical"), *codes],
-        seed=seed,
+        seed=0,
         n_jobs=count_jobs(model.n_jobs),
         progress=progress,
         engine=None if model.engine == "local" else model._cluster,
@@ -167,7 +145,6 @@ def fit_persons(
     terms: Terms,
     totals: Totals,
     *,
-    likelihood: str = "aggregate",
     known: FloatArray | None = None,
     counted: bool = False,
     covariates: Covariates | None = None,
@@ -175,10 +152,7 @@ def fit_persons(
     interactions: Sequence[Sequence[str]] | None = None,
     contextual_variance: float = 0.0,
     fixed: Sequence[Hyperparameters] | None = None,
-    inference: str = "laplace",
-    seed: int = 0,
     n_jobs: int = 1,
-    progress: Progress | None = None,
 ) -> PersonsModel:
     """Fit every question of the chain, each among those who are left after the one before.
 
@@ -189,8 +163,6 @@ def fit_persons(
     bins : Bins
     terms : Terms
     totals : Totals
-    likelihood : {"aggregate", "exact"}
-        Place effects on the logit of the total, with people raked to smoothed shares; or on each person's, people as they are.
     known : (q, n_levels), optional
         Shares of places that are counted, NaN where they are not.
     counted : bool
@@ -204,18 +176,11 @@ def fit_persons(
         Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
     fixed : sequence of Hyperparameters, optional
         One for each question, taken as they are.
-    inference : {"laplace", "nuts"}
-        Approximate the posterior, or sample it.
-    seed : int
-        Of the sampler.
-    progress : bool or callable, optional
-        Tells how far the sampler is.
     """
     effects = effects_of(bins, interactions)
-    codes, pairs, raking, composition = effects.codes(cells.codes), cells.pairs, None, None
-    if likelihood == "aggregate":
-        raking, composition = _smooth(cells, effects, codes, known, counted)
-        pairs = replace(pairs, weight=raked(codes[:, : len(effects.sizes)], pairs, raking))
+    codes = effects.codes(cells.codes)
+    raking, composition = _smooth(cells, effects, codes, known, counted)
+    pairs = replace(cells.pairs, weight=raked(codes[:, : len(effects.sizes)], cells.pairs, raking))
     shares = level_shares(pairs, codes, len(effects.B))
     everybody = cells.total @ shares / cells.total.sum()
     context = None
@@ -224,46 +189,28 @@ def fit_persons(
     if covariates is not None:
         columns = covariates.read(table)
         context = columns if context is None else np.hstack([context, columns])
-    fits: list[AggregateFit | PersonsFit] = []
+    fits: list[AggregateFit] = []
     for stage in range(len(totals.trials)):
         design = Design(codes, effects.B, pairs, context)
         seen = Binomial(totals.successes[stage], totals.trials[stage])
         held = None if fixed is None else fixed[stage]
-        if likelihood == "aggregate":
-            fits.append(fit_aggregate(design, terms, seen, cells.total, fixed=held, n_jobs=n_jobs))
-        else:
-            found = fit_question(design, terms, seen, fixed=held, n_jobs=n_jobs)
-            if inference == "nuts":
-                from crosslevel.ecological.persons.nuts import sample_posterior
-
-                options: dict[str, Any] = {"fixed": fixed is not None, "progress": progress}
-                drawn = sample_posterior(design, terms, seen, found, seed=seed + stage, **options)
-                found = replace(found, sampled=drawn)
-            fits.append(found)
+        fits.append(fit_aggregate(design, terms, seen, cells.total, fixed=held, n_jobs=n_jobs))
         if stage + 1 < len(totals.trials):
             pairs = _left(design, fits[-1], totals, stage, n_jobs)
-    model = PersonsModel(
+    last, asked = fits[-1], totals.trials[-1] > 0
+    return PersonsModel(
         bins,
         effects,
         terms,
         tuple(fits),
-        contextual_variance,
-        everybody,
         raking,
-        covariates=covariates,
-        people_shares=people_shares(effects, cells),
-    )
-    last = fits[-1]
-    if composition is None or not isinstance(last, AggregateFit):
-        return model
-    counted_ = totals.trials[-1] > 0
-    return replace(
-        model,
         reliability=composition.reliability,
         segregation=composition.segregation,
         prior_left=prior_left(last, effects.B, everybody, effects.columns),
-        explained=explained_variance(last.z[counted_], composition.shares[counted_]),
+        explained=explained_variance(last.z[asked], composition.shares[asked]),
         sampling=composition.sampling,
+        people_shares=people_shares(effects, cells),
+        covariates=covariates,
     )
 
 
@@ -285,11 +232,9 @@ def _smooth(
     return rake(levels, cells.pairs, found.shares, columns), found
 
 
-def describe_input(
-    places: Places, cells: PlaceCells, bins: Bins, known: FloatArray | None, match_totals: bool, counted: bool
-) -> list[str]:
+def describe_input(places: Places, cells: PlaceCells, bins: Bins, known: FloatArray | None, counted: bool) -> list[str]:
     """Say where totals look like samples, weights do not follow them, and counts of places contradict the people sampled there."""
-    said = describe_totals(places.totals, cells.total, match_totals, counted)
+    said = describe_totals(places.totals, cells.total, counted)
     n = places.totals.trials[int(places.totals.turnout)]
     short = cells.total < ENOUGH_PEOPLE * n
     if counted and short.mean() > 0.5:
@@ -313,8 +258,6 @@ def effective_sizes(cells: PlaceCells) -> FloatArray:
 
 def describe_columns(model: PersonsModel) -> dict[str, Any]:
     """Say how well the shares of each column are measured, what its effects still owe to the prior, and R2 of the places."""
-    if model.raking is None:
-        return {}
 
     def listing(values: FloatArray) -> str:
         return ", ".join(f"{name} {value:.2f}" for name, value in zip(model.bins.names, values, strict=True))
@@ -330,8 +273,7 @@ def describe_field(model: PersonsModel, totals: Totals) -> list[str]:
     """Say where the field over the map is approximated, and how far it is from the exact one."""
     said = []
     for name, fit in zip(totals.questions, model.fits, strict=True):
-        off = getattr(fit, "approximation", None)
-        if off is not None:
+        if (off := fit.approximation) is not None:
             said.append(
                 f"The field over {off.locations:,} locations stands on {off.points:,} points ({name}): on {off.places:,} places around "
                 f"three of them it moves posterior means by {off.mean:.2g} percentage points and standard errors by {off.std_error:.1%} "
@@ -340,7 +282,7 @@ def describe_field(model: PersonsModel, totals: Totals) -> list[str]:
     return said
 
 
-def describe_totals(totals: Totals, weight: FloatArray, match_totals: bool, counted: bool = False) -> list[str]:
+def describe_totals(totals: Totals, weight: FloatArray, counted: bool = False) -> list[str]:
     """Say where totals look like samples, and where the weights of places are not those of their totals.
 
     Parameters
@@ -348,16 +290,15 @@ def describe_totals(totals: Totals, weight: FloatArray, match_totals: bool, coun
     totals : Totals
     weight : (q,)
         Of each place's people.
-    match_totals : bool
     counted : bool
         Whether people are counts of groups, whose weights are nobody's choice.
     """
     first = int(totals.turnout)
     n, parts, said = totals.trials[first], totals.successes[first:], []
-    if match_totals and (middle := float(np.median(n))) < FEWEST_TRIALS:
+    if (middle := float(np.median(n))) < FEWEST_TRIALS:
         said.append(
             f"Totals of places are taken as exact, and half of the places have at most {middle:g} trials: if these are samples of the "
-            "people there, match_totals=False predicts the places from them instead."
+            "people there, DistributionRegression(match_totals=False) predicts the places from them instead."
         )
     if counted:
         return said
@@ -380,8 +321,6 @@ def describe_composition(
     model: PersonsModel, totals: Totals, cluster: str | None, cells: PlaceCells, counted: bool = False
 ) -> list[str]:
     """Say what a reader must know about who lives where, in sentences."""
-    if model.raking is None:
-        return []
     said = []
     if not counted and (typical := float(np.median(effective_sizes(cells)))) < FEWEST_PEOPLE:
         said.append(
@@ -394,13 +333,14 @@ def describe_composition(
             "People count as drawn one by one; name the column of their households in fit(cluster=...), if there is one: those of a "
             "household are alike, and shares of places are less sure than they seem."
         )
-    told = zip(model.bins.names, model.reliability, model.prior_left, strict=True)
-    said += [
-        f"{name}: the totals tell next to nothing of it (reliability of its shares {reliability:.2f}, prior variance left {left:.2f}); "
-        "its groups are answered with their neighborhood and the prior's interval."
-        for name, reliability, left in told
-        if reliability < LEAST_RELIABILITY or left > MOST_LEFT
-    ]
+    for name, reliability, left in zip(model.bins.names, model.reliability, model.prior_left, strict=True):
+        reasons = []
+        if reliability < LEAST_RELIABILITY:
+            reasons.append(f"its shares of places are mostly sampling error (reliability {reliability:.2f})")
+        if left > MOST_LEFT:
+            reasons.append(f"the totals leave {left:.0%} of the prior variance of its effects")
+        if reasons:
+            said.append(f"{name}: {' and '.join(reasons)}. Compare its groups with their neighborhood.")
     if model.explained < LEAST_EXPLAINED:
         said.append(
             f"Who lives in a place explains little of its total (R2 {model.explained:.2f}, below {LEAST_EXPLAINED}): columns whose truth "
@@ -423,11 +363,10 @@ def design_of(model: PersonsModel, cells: PlaceCells, totals: Totals, stage: int
     return Design(codes, model.effects.B, pairs, context if context.shape[1] else None)
 
 
-def _left(design: Design, found: AggregateFit | PersonsFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
+def _left(design: Design, found: AggregateFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
     """Weigh people by their probability of being asked the next question."""
     pairs, rate = design.pairs, observed_rate(totals, stage)
-    beta, guess = (found.linear.beta, found.linear.f) if isinstance(found, PersonsFit) else (found.beta, found.z)
-    eta = design.eta(beta)
-    f = place_effects(pairs, eta, rate, guess, n_jobs)
+    eta = design.eta(found.beta)
+    f = place_effects(pairs, eta, rate, found.z, n_jobs)
     left = asked_next(totals, stage, probabilities(pairs, eta, f)) * pairs.weight
     return replace(pairs, weight=shares_left(left, pairs))

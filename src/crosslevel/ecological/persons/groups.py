@@ -1,4 +1,4 @@
-"""What the aggregate form says about subgroups: rates of parts of places at the effects found, and joint draws around them.
+"""What the model says about subgroups: rates of parts of places at the effects found, and joint draws around them.
 
 G_ig = d logit P_ig / d effects at given totals, from one pass over people; a draw of effects moves the logit of every part by its own
 G_ig, and the place's level is found again so that its parts add up to the total. The same draws of effects serve every question, so
@@ -18,7 +18,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,6 @@ from crosslevel.data.place_cells import Labels, Pairs, PlaceCells, count_people
 from crosslevel.data.totals import Totals, check_people
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
-from crosslevel.ecological.persons.aggregate import AggregateFit, predict_logits
 from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.model import (
     Effects,
@@ -53,7 +52,8 @@ if TYPE_CHECKING:
 
 CLIPPED = 1e-9
 """Totals of none or all have no logit; their parts are set when totals are matched."""
-EFFECTS, CONFOUNDED, DISTANCE, PAIRS, OWN, TAIL, PLACES, SAMPLED, LOCAL, COLUMNS, PRIOR = range(11)
+EFFECTS, CONFOUNDED, DISTANCE, PAIRS, OWN, TAIL = range(6)
+SAMPLED, LOCAL, COLUMNS, PRIOR = range(7, 11)
 """First numbers of the keys of random streams: what is drawn depends on its name alone, not on what else is drawn."""
 
 
@@ -142,7 +142,6 @@ class _Stage:
     eta: FloatArray
     f: FloatArray
     pairs: Pairs
-    spread: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +158,6 @@ class GroupSource:
     columns : list of set of str
         Columns of people that cut each of them.
     totals : Totals
-    match_totals, sampling : bool
-        Whether parts add up to the totals, and whether the sampling of a part's people counts.
     allowance : Allowance or None
         None where the model alone is asked.
     n_jobs : int
@@ -171,8 +168,6 @@ class GroupSource:
     parts: list[Parts]
     columns: list[set[str]]
     totals: Totals
-    match_totals: bool
-    sampling: bool
     allowance: Allowance | None
     n_jobs: int
     kept: dict[object, object] = field(default_factory=dict, repr=False)
@@ -196,23 +191,16 @@ class GroupSource:
                 drawn = self._effect_draws(stage, n_draws, seed)
                 f = at.logit + drawn @ at.G[:, : drawn.shape[1]].T
                 place = self.partitions[number].place[index]
-                if not self.match_totals:
-                    f += (
-                        self._by_place((PLACES, stage), place, np.ones(len(place)), n_draws, seed, shared=True)
-                        * (self._stages()[stage].spread[place])
-                    )
-                if self.sampling:
-                    f += self._by_place((SAMPLED, stage, number), place, self._noise(number, index, at), n_draws, seed)
+                f += self._by_place((SAMPLED, stage, number), place, self._noise(number, index, at), n_draws, seed)
                 found.append(f)
             out.append(found)
         return out
 
     def confounded(
         self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
-    ) -> list[FloatArray] | None:
+    ) -> list[FloatArray]:
         """Add to the logits of a partition's parts what the model does not know: by question, (n_draws, m)."""
-        if self.allowance is None:
-            return None
+        assert self.allowance is not None
         given = self.allowance.confounding
         part = self.partitions[number]
         place, level = part.place[index], part.level[index]
@@ -249,22 +237,17 @@ class GroupSource:
         if "stages" in self.kept:
             return self.kept["stages"]  # type: ignore[return-value]
         model, pairs, stages = self.model, self.cells.pairs, []
-        q, codes = pairs.n_places, model.effects.codes(self.cells.codes)
+        codes = model.effects.codes(self.cells.codes)
         for stage, fit in enumerate(model.fits[: len(self.totals.trials)]):
-            assert isinstance(fit, AggregateFit)
             posterior, own = self._posterior(stage), codes
             if posterior is None:
                 effects = kept_effects(model, self.allowance) * (model.effects.B @ fit.beta)
             else:
                 effects, own = posterior.theta, number_pairs(model.effects, codes, posterior.pairs)
-            y, spread = observed_rate(self.totals, stage), np.zeros(q)
-            if not self.match_totals:
-                every = np.arange(q)
-                at = predict_logits(fit, model.terms, every, fit.logit, fit.slopes, fit.context, every)
-                y, spread = special.expit(at.mean), np.sqrt(at.variance)
-            eta, inside = cell_logits(effects, own), np.clip(y, CLIPPED, 1.0 - CLIPPED)
+            eta = cell_logits(effects, own)
+            inside = np.clip(observed_rate(self.totals, stage), CLIPPED, 1.0 - CLIPPED)
             f = place_effects(pairs, eta, inside, special.logit(inside), self.n_jobs)
-            stages.append(_Stage(effects, eta, f, pairs, spread))
+            stages.append(_Stage(effects, eta, f, pairs))
             left = asked_next(self.totals, stage, probabilities(pairs, eta, f)) * pairs.weight
             pairs = Pairs(pairs.start, pairs.cell, shares_left(left, pairs))
         self.kept["stages"] = stages
@@ -425,16 +408,13 @@ class GroupSource:
         return np.asarray(np.sqrt(open_ * at.within / np.maximum(part.effective[index], 1.0)) / (P * (1.0 - P)))
 
     @staticmethod
-    def _by_place(
-        key: tuple[int, ...], place: IntArray, size: FloatArray, n_draws: int, seed: int, shared: bool = False
-    ) -> FloatArray:
-        """Draw deviates of parts, or of whole places, the same whichever other places are asked for."""
+    def _by_place(key: tuple[int, ...], place: IntArray, size: FloatArray, n_draws: int, seed: int) -> FloatArray:
+        """Draw deviates of parts, the same whichever other places are asked for."""
         out = np.empty((n_draws, len(place)))
         order = np.argsort(place, kind="stable")
         for some in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
             if len(some):
-                width = 1 if shared else len(some)
-                out[:, some] = _stream(seed, *key, int(place[some[0]])).standard_normal((n_draws, width))
+                out[:, some] = _stream(seed, *key, int(place[some[0]])).standard_normal((n_draws, len(some)))
         return out * size
 
 
@@ -466,16 +446,9 @@ def source_of(
     found = count_again(model, people, labels_of(request, people.schema), progress)
     kinds = {name: people.schema.field(name).type for name in request.by}
     types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
-    jobs, sampling = count_jobs(model.n_jobs), bool(model.sampling_error)
-    if model.likelihood == "exact":
-        from crosslevel.ecological.persons.subgroup_draws import parts_of
-
-        options: dict[str, Any] = {"match_totals": model.match_totals, "sampling": sampling, "types": types}
-        return parts_of(model.model_, found, request, places.totals, **options, n_jobs=jobs)
     allowance = allowance_of(model.model_, model.confounding_) if question.interval == "confounding" else None
     parts, columns = cut_places(found, request, types), cutting_columns(request)
-    settings = (places.totals, model.match_totals, sampling, allowance, jobs)
-    return GroupSource(model.model_, found, parts, columns, *settings)
+    return GroupSource(model.model_, found, parts, columns, places.totals, allowance, count_jobs(model.n_jobs))
 
 
 def _stream(seed: int, *key: int | str) -> np.random.Generator:

@@ -15,14 +15,11 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_people
 from crosslevel.data.queries import Query
-from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
-from crosslevel.ecological.persons.exact import fit_question
 from crosslevel.ecological.persons.group_rates import telling_columns
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
-from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares, raked
-from crosslevel.ecological.persons.subgroup_draws import draw_effects
+from crosslevel.ecological.persons.model import Design, effects_of, level_shares, raked
 from crosslevel.errors import InputError
 from crosslevel.numerics.hashing import finish
 from crosslevel.numerics.laplace import Binomial
@@ -38,9 +35,6 @@ MOST_LEVELS = 12
 LEAST_PLACES = 10
 TELLING = 0.9
 """A column that explains this much of the label's variance leaves the features with it."""
-EXACT_DRAWS = 200
-"""Draws that tell the covariance of the effects of the exact form."""
-AGGREGATE_ONLY = "; only EcologicalInference with likelihood='aggregate' takes one"
 SHARES = (0.05, 0.95)
 """Between these a label tells something about the middle of the logit scale."""
 
@@ -84,13 +78,10 @@ class Cut:
     names: tuple[str, ...]
 
 
-def describe_split(model: object) -> str:
-    """Say that people are split one by one, and what would keep households together."""
-    aggregate = getattr(model, "likelihood", None) == "aggregate"
-    return (
-        "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the errors "
-        f"too small. Name the household, cluster=..., where there is one{'' if aggregate else AGGREGATE_ONLY}."
-    )
+SPLIT = (
+    "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the errors too "
+    "small. Name the household, cluster=..., where there is one."
+)
 
 
 def cuts_of(bins: Bins, chosen: Sequence[str] | None) -> list[Cut]:
@@ -193,15 +184,12 @@ def hide(
         composed = _smoothed(model, kept, kinds.levels, kinds.pairs, people.sizes(first))
         pairs = replace(kinds.pairs, weight=composed)
         codes, context = effects.codes(kinds.levels), None
-        if model.contextual_variance > 0:
-            context = composition(pairs, people.weight, codes, effects.B) * np.sqrt(model.contextual_variance)
         if model.model_.covariates is not None:
-            columns = model.model_.covariates.read(model.places_.table)[people.lived]
-            context = columns if context is None else np.hstack([context, columns])
+            context = model.model_.covariates.read(model.places_.table)[people.lived]
         design = Design(codes, effects.B, pairs, context)
         rate, n = people.rates(not first), people.sizes(not first)
         where = model.model_.terms.take(people.lived)
-        beta, covariance = _learned(model, design, where, Binomial(rate * n, n), people.weight, n_jobs)
+        fit = fit_aggregate(design, where, Binomial(rate * n, n), people.weight, n_jobs=n_jobs)
         dimensions, crossed = (
             tuple(
                 people.groups([left[k] for k in some], [kinds.groups[k] for k in some], kinds, kept)
@@ -216,8 +204,8 @@ def hide(
                 kept.names,
                 effects,
                 codes,
-                effects.B @ beta,
-                covariance,
+                effects.B @ fit.beta,
+                fit.covariance,
                 np.clip(people.total, 1e-6, 1.0 - 1e-6),
                 people.weight,
                 dimensions,
@@ -232,8 +220,6 @@ def hide(
 
 def _smoothed(model: EcologicalInference, bins: Bins, levels: AnyArray, pairs: Pairs, size: FloatArray) -> FloatArray:
     """Smooth the composition of half of the people as the model smooths that of all of them."""
-    if model.likelihood == "exact":
-        return pairs.weight
     ends = np.cumsum([0, *bins.sizes])
     columns = tuple(itertools.pairwise(ends.tolist()))
     first = np.cumsum([0, *model.model_.bins.sizes])
@@ -243,19 +229,6 @@ def _smoothed(model: EcologicalInference, bins: Bins, levels: AnyArray, pairs: P
     numbered = np.ascontiguousarray(levels + ends[:-1].astype(np.int32))
     own = SampledShares(level_shares(pairs, numbered, int(ends[-1])), covariance, size, columns)
     return raked(numbered, pairs, rake(numbered, pairs, smooth_shares(own).shares, columns))
-
-
-def _learned(
-    model: EcologicalInference, design: Design, where: Terms, totals: Binomial, people: FloatArray, n_jobs: int
-) -> tuple[FloatArray, FloatArray]:
-    """Fit the model's form of the likelihood, and give the coefficients with their covariance."""
-    if model.likelihood == "aggregate":
-        fit = fit_aggregate(design, where, totals, people, n_jobs=n_jobs)
-        return fit.beta, fit.covariance
-    exact = fit_question(design, where, totals, n_jobs=n_jobs)
-    rng = np.random.default_rng(np.random.SeedSequence(model.seed_, spawn_key=(0, 0)))
-    drawn = draw_effects(exact, where, EXACT_DRAWS, rng).beta
-    return drawn.mean(axis=0), np.cov(drawn, rowvar=False)
 
 
 class Half:

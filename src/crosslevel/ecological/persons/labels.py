@@ -20,7 +20,7 @@ from crosslevel.data.queries import read_query
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.fitting import learn_features
 from crosslevel.ecological.persons.groups import allowance_of, count_again
-from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, describe_split, hide
+from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, SPLIT, Cut, Label, cuts_of, hide
 from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import Progress
@@ -62,7 +62,7 @@ def hide_and_learn(
         learned = learn_confounding(Learner(found, together, SHIPPED, shipped, step), level)
     said = list(refused or ())
     if model.arguments_.get("cluster") is None:
-        said.append(describe_split(model))
+        said.append(SPLIT)
     if not learned.confounding.n_labels:
         said.append(
             f"{len(found)} label(s) are too few to learn tau from; the shipped {learned.confounding.of_effects.tau} is kept. Hide at "

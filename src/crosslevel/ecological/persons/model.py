@@ -1,15 +1,11 @@
-"""The model of persons on arrays: effects of levels, who lives where, and the chain of questions.
-
-k_i ~ Binomial(n_i, P_i), P_i = sum_c W_ic sigmoid(x_c . e + f_i), e = B beta, beta ~ N(0, effect_variance I), f ~ N(0, K_f): a
-person of cell c in place i has a logit of their own effects plus the place's.
-"""
+"""The model of persons on arrays: effects of levels, e = B beta with beta ~ N(0, effect_variance I), who lives where, and the questions."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
@@ -19,10 +15,13 @@ from crosslevel.data.columns import Category
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import Totals
-from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, place_covariance
+from crosslevel.ecological.covariance import Terms
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.typing import AnyArray, FloatArray
+
+if TYPE_CHECKING:
+    from crosslevel.ecological.persons.aggregate import AggregateFit
+    from crosslevel.ecological.persons.survey_fit import SurveyFit
 
 INTERACTION = 0.25
 """Prior variance of an effect of two columns together, in units of that of one column."""
@@ -148,15 +147,6 @@ class Design:
     pairs: Pairs
     context: FloatArray | None = None
 
-    def rows(self, J: FloatArray) -> Rows:
-        """Write the slopes of places as rows of a linear model."""
-        return Rows.of(J if self.context is None else np.hstack([J, self.context]))
-
-    def place_prior(self, terms: Terms, h: Hyperparameters) -> FloatArray:
-        """Give the prior covariance of the place effects, (q, q)."""
-        K = place_covariance(terms, h)
-        return K if self.context is None else K + h.effect_variance * (self.context @ self.context.T)
-
     def eta(self, beta: FloatArray) -> FloatArray:
         """Give the logit of each cell but for its place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
         return cell_logits(beta @ self.B.T, self.codes)
@@ -197,156 +187,6 @@ def symmetric_root(C: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
-    """The model at its mode: z_i = J_i . beta + f_i + noise of variance 1 / W_i.
-
-    Attributes
-    ----------
-    beta : (p,)
-    f : (q,)
-        Place effects.
-    J : (q, p)
-    z : (q,)
-    W : (q,)
-    level : (q,)
-        Logit of each place's rate.
-    slope : (q,)
-        d logit P / d f.
-    iterations : int
-    decrement : float
-        Gain that a further step promises.
-    gradient : float
-        Largest gradient left, relative to the counts.
-    inner : (p, p)
-        Curvature in beta at given rates, but for that of the linear J.
-    alpha : (q,)
-        Inverse prior covariance of the place effects, times them.
-    height : float
-        Log likelihood and exponents of the priors.
-    """
-
-    beta: FloatArray
-    f: FloatArray
-    J: FloatArray
-    z: FloatArray
-    W: FloatArray
-    level: FloatArray
-    slope: FloatArray
-    iterations: int
-    decrement: float
-    gradient: float
-    inner: FloatArray
-    alpha: FloatArray
-    height: float
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """Scales that stand for a part of their posterior, and the normal approximation under them.
-
-    Attributes
-    ----------
-    hyperparameters : Hyperparameters
-    weight : float
-        Adds up to one over all points.
-    beta : (p,)
-        Mean of the effects.
-    root : (p, p)
-        A square root of their covariance.
-    J : (q, p)
-        Slopes of the places' logits by the effects, relative to those by the place effects.
-    W : (q,)
-        Precision with which the counts tell f_i + J_i . beta.
-    alpha : (q,)
-        Inverse prior covariance of the place effects, times their mean.
-    level, slope : (q,)
-        Logit of each place's rate, and its slope by the place effect.
-    """
-
-    hyperparameters: Hyperparameters
-    weight: float
-    beta: FloatArray
-    root: FloatArray
-    J: FloatArray
-    W: FloatArray
-    alpha: FloatArray
-    level: FloatArray
-    slope: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """Draws of the posterior.
-
-    Attributes
-    ----------
-    beta : (n_draws, p)
-        Of all chains, one after another.
-    f : (n_draws, q)
-        What belongs to places, context included.
-    logs : (n_draws, n_scales)
-        Logarithms of the scales, in the order of ``terms.names``.
-    rate : (n_draws, q)
-        Rates of the places.
-    diagnostics : ChainDiagnostics
-    """
-
-    beta: FloatArray
-    f: FloatArray
-    logs: FloatArray
-    rate: FloatArray
-    diagnostics: ChainDiagnostics
-
-
-@dataclass(frozen=True, eq=False)
-class PersonsFit:
-    """A fitted question.
-
-    Attributes
-    ----------
-    hyperparameters : Hyperparameters
-        Posterior means of log scales, or those that were given.
-    linear : Linear
-        The mode and the linear model that resembles the exact one there.
-    context : (q, p')
-        Composition of the places, where it acts on everybody; p' is 0 where it does not.
-    log_evidence : float
-    rounds : int
-        Rounds of mode and scales.
-    change : float
-        Last change of a log hyperparameter.
-    at_limit : tuple of str
-    points : tuple of Point
-        Scales that stand for their posterior, each with its approximation.
-    sampled : Sampled or None
-        Draws of the whole posterior, where they were asked for.
-    """
-
-    hyperparameters: Hyperparameters
-    linear: Linear
-    context: FloatArray
-    log_evidence: float
-    rounds: int
-    change: float
-    at_limit: tuple[str, ...]
-    points: tuple[Point, ...]
-    sampled: Sampled | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """Say how the search ended."""
-        said = {
-            "log_evidence": self.log_evidence,
-            "gradient_at_mode": self.linear.gradient,
-            "newton_steps": self.linear.iterations,
-            "decrement_at_mode": self.linear.decrement,
-            "rounds": self.rounds,
-            "last_change_of_log_scales": self.change,
-            "points_of_scales": len(self.points),
-        }
-        return said if self.sampled is None else said | asdict(self.sampled.diagnostics)
-
-
-@dataclass(frozen=True, eq=False)
 class PersonsModel:
     """A fitted model of persons.
 
@@ -356,48 +196,38 @@ class PersonsModel:
         How people become cells.
     effects : Effects
     terms : Terms
-    fits : tuple of AggregateFit or of PersonsFit
+    fits : tuple of AggregateFit
         One for each question of the chain.
-    contextual_variance : float
-        How far a place's composition acts on everybody in it: an assumption.
-    mean_shares : (n_effects,)
-        Share of everybody with each effect.
-    raking : (q, n_levels) or None
-        Factors of the levels of each place, by which people have its smoothed shares; None where they are taken as they are.
+    raking : (q, n_levels)
+        Factors of the levels of each place, by which people have its smoothed shares.
     reliability, segregation, prior_left : (n_columns,)
         How well the shares of each column are measured, how far they differ between places, and what the totals leave of the prior
-        variance of its effects (of the last question); empty where people are taken as they are.
+        variance of its effects (of the last question).
     explained : float
         R2 of the places' logits on their composition, of the last question.
     sampling : (n_levels, n_levels)
-        Sampling covariance of the shares of a place, times its effective number of people; empty where people are taken as they are.
+        Sampling covariance of the shares of a place, times its effective number of people.
     surveyed : SurveyFit or None
         Effects given a survey too.
     covariates : Covariates or None
         How columns of places are read that act on everybody there.
     people_shares : (n_levels,)
-        Share of everybody's weight with each level, as people were counted; empty in files written before it was kept.
+        Share of everybody's weight with each level, as people were counted.
     """
 
     bins: Bins
     effects: Effects
     terms: Terms
-    fits: tuple[Any, ...]
-    contextual_variance: float
-    mean_shares: FloatArray
-    raking: FloatArray | None = None
-    reliability: FloatArray = field(default_factory=lambda: np.zeros(0))
-    segregation: FloatArray = field(default_factory=lambda: np.zeros(0))
-    prior_left: FloatArray = field(default_factory=lambda: np.zeros(0))
-    explained: float = np.nan
-    sampling: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    surveyed: Any = None
+    fits: tuple[AggregateFit, ...]
+    raking: FloatArray
+    reliability: FloatArray
+    segregation: FloatArray
+    prior_left: FloatArray
+    explained: float
+    sampling: FloatArray
+    people_shares: FloatArray
+    surveyed: SurveyFit | None = None
     covariates: Covariates | None = None
-    people_shares: FloatArray = field(default_factory=lambda: np.zeros(0))
-
-    def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
-        """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
-        return cell_logits(beta @ self.effects.B.T, self.effects.codes(levels))
 
 
 def asked_next(totals: Totals, stage: int, chance: FloatArray) -> FloatArray:
@@ -409,21 +239,6 @@ def observed_rate(totals: Totals, stage: int) -> FloatArray:
     """Give the rate that was counted in every place, (q,); one half where nobody was asked."""
     n = totals.trials[stage]
     return np.divide(totals.successes[stage], n, out=np.full(len(n), 0.5), where=n > 0)
-
-
-def composition(pairs: Pairs, total: FloatArray, codes: AnyArray, B: FloatArray) -> FloatArray:
-    """Give who lives in each place, per coefficient and less the mean over people, (q, p).
-
-    Parameters
-    ----------
-    pairs : Pairs
-    total : (q,)
-        Weight of each place's people.
-    codes : (n_cells, n_terms)
-    B : (n_effects, p)
-    """
-    shares = level_shares(pairs, codes, len(B))
-    return np.asarray((shares - total @ shares / total.sum()) @ B)
 
 
 def level_shares(pairs: Pairs, codes: AnyArray, n_effects: int) -> FloatArray:
@@ -469,10 +284,7 @@ def people_shares(effects: Effects, cells: PlaceCells) -> FloatArray:
 
 def _check_shares(model: PersonsModel, cells: PlaceCells) -> None:
     """Refuse people of whom other shares have some level than in the fit."""
-    before = model.people_shares
-    if not len(before):
-        return
-    now = people_shares(model.effects, cells)
+    before, now = model.people_shares, people_shares(model.effects, cells)
     i = int(np.argmax(np.abs(now - before)))
     if abs(now[i] - before[i]) > SAME_SHARE:
         named = [(column, level) for column, levels in model.bins.describe().items() for level in levels]
@@ -486,7 +298,5 @@ def _check_shares(model: PersonsModel, cells: PlaceCells) -> None:
 def rake_cells(model: PersonsModel, cells: PlaceCells) -> PlaceCells:
     """Give people the weights that the fit gave them, and refuse others than those of the fit."""
     _check_shares(model, cells)
-    if model.raking is None:
-        return cells
     levels = model.effects.codes(cells.codes)[:, : len(model.effects.sizes)]
     return replace(cells, pairs=replace(cells.pairs, weight=raked(levels, cells.pairs, model.raking)))

@@ -8,29 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from scipy import linalg, special
 
 from crosslevel.data.batches import Batches
 from crosslevel.data.cells import warn_new_people
 from crosslevel.data.checks import count_jobs
-from crosslevel.data.place_cells import Pairs, PlaceCells, count_people
+from crosslevel.data.place_cells import Pairs, count_people
 from crosslevel.ecological.covariance import (
     Hyperparameters,
     Moments,
-    Rows,
     Terms,
-    factor_places,
-    moments,
-    place_covariance,
 )
 from crosslevel.ecological.persons.aggregate import AggregateFit, fit_aggregate, new_logits, predict_logits
-from crosslevel.ecological.persons.exact import fit_question
 from crosslevel.ecological.persons.fitting import design_of
-from crosslevel.ecological.persons.model import Design, Linear, PersonsFit, PersonsModel, level_shares
-from crosslevel.ecological.persons.subgroup_draws import draw_effects
-from crosslevel.ecological.persons.sweeps import level_rates
+from crosslevel.ecological.persons.model import Design, PersonsModel
 from crosslevel.ecological.validation import check_inhabited
-from crosslevel.numerics.laplace import Binomial, Mode
+from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -41,23 +33,8 @@ N_DRAWS = 300
 
 def fitted_rates(model: PersonsModel, stage: int) -> Moments:
     """Give mean and variance of the logit of every fitted place's rate."""
-    fit, q = model.fits[stage], model.terms.n_places
-    if isinstance(fit, AggregateFit):
-        every = np.arange(q)
-        return predict_logits(fit, model.terms, every, fit.logit, fit.slopes, fit.context, every)
-    rows = Rows.of(np.hstack([fit.linear.J, fit.context]))
-    mode = linear_mode(rows, fit.linear, model.terms, fit.hyperparameters)
-    at = moments(rows, model.terms, fit.hyperparameters, mode, rows.M, np.arange(q))
-    return Moments(fit.linear.level + fit.linear.slope * (at.mean - mode.f), fit.linear.slope**2 * at.variance)
-
-
-def linear_mode(rows: Rows, found: Linear, terms: Terms, h: Hyperparameters) -> Mode:
-    """Write the linear model at the mode as the mode of a Gaussian process."""
-    K = h.effect_variance * rows.gram + place_covariance(terms, h)
-    L, root = factor_places(K, found.W), np.sqrt(found.W)
-    alpha = root * linalg.cho_solve((L, True), root * found.z, check_finite=False)
-    f = K @ alpha
-    return Mode(f, alpha, found.W, np.zeros_like(f), L, np.nan, found.iterations, found.gradient)
+    fit, every = model.fits[stage], np.arange(model.terms.n_places)
+    return predict_logits(fit, model.terms, every, fit.logit, fit.slopes, fit.context, every)
 
 
 def held_out(
@@ -65,10 +42,9 @@ def held_out(
     terms: Terms,
     counted: Binomial,
     folds: Iterable[IntArray],
-    people: FloatArray | None = None,
+    people: FloatArray,
     *,
     fixed: Hyperparameters | None = None,
-    seed: int = 0,
     n_jobs: int = 1,
 ) -> Moments:
     """Predict the logit of every place from those outside its fold, scales learned anew each time.
@@ -78,8 +54,8 @@ def held_out(
     design, terms, counted
         Of all places.
     folds : iterable of (m,) int
-    people : (q,), optional
-        Weight of each place's people, for the aggregate form; the exact one when not given.
+    people : (q,)
+        Weight of each place's people.
     fixed : Hyperparameters, optional
         Take these in every fold.
     """
@@ -93,36 +69,25 @@ def held_out(
             context=None if design.context is None else design.context[train],
         )
         likelihood = Binomial(counted.successes[train], counted.trials[train])
-        fit: AggregateFit | PersonsFit
-        if people is None:
-            fit = fit_question(own, terms.take(train), likelihood, fixed=fixed, n_jobs=n_jobs)
-        else:
-            fit = fit_aggregate(own, terms.take(train), likelihood, people[train], fixed=fixed, n_jobs=n_jobs)
+        fit = fit_aggregate(own, terms.take(train), likelihood, people[train], fixed=fixed, n_jobs=n_jobs)
         rest = replace(
             design,
             pairs=_pairs(design.pairs, test),
             context=None if design.context is None else design.context[test],
         )
-        at = unseen(fit, terms, train, rest, test, seed=seed, n_jobs=n_jobs)
+        at = unseen(fit, terms, train, rest, test, n_jobs)
         mean[test], variance[test] = at.mean, at.variance
     return Moments(mean, variance)
 
 
 def unseen(
-    fit: AggregateFit | PersonsFit,
-    terms: Terms,
-    seen: IntArray,
-    design: Design,
-    places: IntArray,
-    *,
-    seed: int = 0,
-    n_jobs: int = 1,
+    fit: AggregateFit, terms: Terms, seen: IntArray, design: Design, places: IntArray, n_jobs: int = 1
 ) -> Moments:
     """Predict the logit of the rate of places whose totals the fit has not seen.
 
     Parameters
     ----------
-    fit : AggregateFit or PersonsFit
+    fit : AggregateFit
     terms : Terms
         Over the places of the fit and the others.
     seen : (n,) int
@@ -132,31 +97,9 @@ def unseen(
     places : (m,) int
         Their numbers among all.
     """
-    if isinstance(fit, AggregateFit):
-        logit_, G = new_logits(fit, design, n_jobs)
-        context = np.zeros((len(places), 0)) if design.context is None else design.context
-        return predict_logits(fit, terms, seen, logit_, G, context, places)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,)))
-    drawn = draw_effects(fit, terms, N_DRAWS, rng, np.asarray(seen, dtype=np.intp))
-    f = drawn.u[:, places]
-    if design.context is not None:
-        f = f + drawn.context @ design.context.T
-    logit = np.empty((N_DRAWS, len(places)))
-    for k in range(N_DRAWS):
-        rate = level_rates(design.pairs, design.eta(drawn.beta[k]), f[k], design.codes, len(design.B), n_jobs).rate
-        logit[k] = special.logit(np.clip(rate, 1e-12, 1.0 - 1e-12))
-    return Moments(logit.mean(axis=0), logit.var(axis=0, ddof=1))
-
-
-def new_design(model: PersonsModel, cells: PlaceCells, columns: FloatArray | None = None) -> Design:
-    """Make the design of places that the fit has not seen; composition is centered as in the fit, ``columns`` are covariates."""
-    codes, context = model.effects.codes(cells.codes), None
-    if model.contextual_variance > 0:
-        shares = level_shares(cells.pairs, codes, len(model.effects.B))
-        context = np.sqrt(model.contextual_variance) * (shares - model.mean_shares) @ model.effects.B
-    if columns is not None:
-        context = columns if context is None else np.hstack([context, columns])
-    return Design(codes, model.effects.B, cells.pairs, context)
+    logit, G = new_logits(fit, design, n_jobs)
+    context = np.zeros((len(places), 0)) if design.context is None else design.context
+    return predict_logits(fit, terms, seen, logit, G, context, places)
 
 
 def new_places(
@@ -169,8 +112,8 @@ def new_places(
     cells = count_people(people, model.bins, place=by, keys=new, weight=weight, counted=counted)
     check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
     columns = None if model.covariates is None else model.covariates.read(table)
-    design, places = new_design(model, cells, columns), np.arange(q, q + len(new))
-    return unseen(model.fits[0], terms, np.arange(q), design, places, seed=fitted.seed_, n_jobs=jobs)
+    design = Design(model.effects.codes(cells.codes), model.effects.B, cells.pairs, columns)
+    return unseen(model.fits[0], terms, np.arange(q), design, np.arange(q, q + len(new)), jobs)
 
 
 def held_out_places(fitted: EcologicalInference, stage: int, folds: Iterable[IntArray]) -> Moments:
@@ -181,9 +124,8 @@ def held_out_places(fitted: EcologicalInference, stage: int, folds: Iterable[Int
         fitted.model_.terms,
         Binomial(totals.successes[stage], totals.trials[stage]),
         folds,
-        cells.total if fitted.likelihood == "aggregate" else None,
+        cells.total,
         fixed=None if fitted.hyperparameters is None else fitted.model_.fits[stage].hyperparameters,
-        seed=fitted.seed_,
         n_jobs=jobs,
     )
 

@@ -355,11 +355,6 @@ def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched
     return np.array(found, dtype=np.intp)
 
 
-def live_somewhere(table: pa.Table, by: str | None, places: Places) -> BoolArray:
-    """Say which respondents count: those of an area that places have, and those of whom no area is known."""
-    return _area_of(table, by, _areas(places, by)[0], "drop") >= EVERYWHERE
-
-
 def spread_rows(
     found: Respondents, stage: int, pairs: Pairs, levels: AnyArray, people: FloatArray, bins: Bins
 ) -> SurveyRows | None:

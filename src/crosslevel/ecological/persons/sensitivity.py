@@ -54,12 +54,13 @@ def vary_context(
 
 def refit(model: EcologicalInference, people: Any, contextual_variance: float) -> EcologicalInference:
     """Fit the same question with another contextual variance; the scales of places stay, since an assumption is varied, not learned."""
-    if contextual_variance == float(model.contextual_variance):
+    if contextual_variance == 0.0:
         return model
     if model.survey_ is not None and not hasattr(model, "survey_given_"):
         raise InputError("a loaded model does not hold its survey; fit it again to vary the contextual variance.")
-    other = cast("EcologicalInference", clone(model)).set_params(contextual_variance=contextual_variance)
+    other = cast("EcologicalInference", clone(model))
     other.set_params(random_state=model.seed_, hyperparameters=list(model.hyperparameters_))
+    other._contextual_variance = contextual_variance
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
         surveys = {} if model.survey_ is None else model.survey_given_

@@ -184,10 +184,8 @@ class SurveySummary:
         return out
 
 
-def check_survey(fit: Callable[..., Any], given: Mapping[str, Any], likelihood: str) -> None:
+def check_survey(fit: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Refuse arguments about a survey that mean nothing, or that cannot act with the others given."""
-    if likelihood == "exact":
-        checks.refuse_idle_arguments(fit, given, "with likelihood='exact', whose effects are not those of a prior")
     if given["survey"] is None:
         checks.refuse_idle_arguments(fit, {name: given[name] for name in ARGUMENTS[:-1]}, "without survey")
     elif given["survey_outcome"] is None:

@@ -1,34 +1,20 @@
-"""What a survey moved: every level of every column without it, with it, and as simpler methods say.
-
-Beside an answer stands what the respondents said themselves about the same subgroups.
-"""
+"""What a survey moved: every level of every column without it, with it, and as simpler methods say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 from scipy import special, stats
 
-from crosslevel.data.batches.sources import is_text
-from crosslevel.data.columns import UNKNOWN, Category, as_floats, decoded, plain_array, read_weights
-from crosslevel.data.frames import as_names
 from crosslevel.data.place_cells import PlaceCells
-from crosslevel.data.queries import parse
 from crosslevel.ecological.persons.model import PersonsModel
 from crosslevel.ecological.persons.poststratification import calibrated_rates, direct_rates, mrp_rates, regress
-from crosslevel.ecological.persons.respondents import Respondents, live_somewhere, open_surveys
+from crosslevel.ecological.persons.respondents import Respondents
 from crosslevel.ecological.persons.survey import EffectPrior, Likelihood, SurveyPosterior, pairs_of
-from crosslevel.ecological.subgroups import Question, Request
-from crosslevel.errors import InputError, listed
-from crosslevel.results import Estimates
-from crosslevel.typing import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from crosslevel.ecological.persons.estimator import EcologicalInference
+from crosslevel.typing import FloatArray, IntArray
 
 LEVEL = 0.95
 Z = float(stats.norm.ppf(0.5 + LEVEL / 2))
@@ -152,114 +138,3 @@ def _interval(P: float, sd: float) -> dict[str, Any]:
 
 def _row(P: float, std_error: float, low: float, high: float) -> dict[str, Any]:
     return {"estimate": float(P), "std_error": float(std_error), "conf_low": float(low), "conf_high": float(high)}
-
-
-def with_direct(model: EcologicalInference, found: Estimates, request: Request, question: Question) -> Estimates:
-    """Add ``survey_direct``, the share of respondents of each row who said yes (by their weights), and ``survey_n``, how many they are.
-
-    Both are missing where fewer than ten respondents are of the row. The columns are absent where they mean nothing: in contrasts, in
-    shares of other people than those who were asked, for subgroups or places that the survey does not tell, and after loading.
-    """
-    given = getattr(model, "survey_given_", {}).get("survey")
-    if given is None or question.contrast is not None or question.denominator != "voters":
-        return found
-    surveys = open_surveys(given, model.arguments_["survey_name"], model.arguments_["where"])
-    queries = [parse(text) for text in (*request.subgroups.values(), *([request.where] if request.where else []))]
-    needed = {*request.by, *(column for query in queries for column in query.columns)}
-    if any(not needed <= set(table.column_names) for _, table in surveys):
-        return found
-    sums: dict[tuple[Any, ...], FloatArray] = {}
-    try:
-        for _, given_table in surveys:
-            table = _coded_as_people(given_table, needed, model, found)
-            areas = _areas(model, question, table)
-            if areas is None:
-                return found
-            _add(sums, model, table, areas, request, "outcome" in found.keys)
-    except InputError as error:  # a column that is no feature, of another type than in people
-        return replace(
-            found, warnings=(*found.warnings, f"survey_direct, the answers of respondents, is left out: {error}")
-        )
-    keys = list(zip(*(found.table[name].to_pylist() for name in found.keys), strict=True)) or [()] * len(found)
-    said = []
-    for j, name in enumerate(found.keys):
-        strange = {key[j] for key in sums} - {key[j] for key in keys} - {None} if name in request.by else None
-        if strange:
-            said.append(
-                f"survey_direct leaves out respondents whose {name!r} is {listed(sorted(strange, key=str))}, which nobody here is "
-                f"among the people ({listed(dict.fromkeys(key[j] for key in keys))}); code it alike in both."
-            )
-    found = replace(found, warnings=(*found.warnings, *said))
-    rows = np.array([sums.get(key, np.zeros(3)) for key in keys])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        direct = np.where(rows[:, 2] >= LEAST_SHOWN, rows[:, 0] / rows[:, 1], np.nan)
-    return found.with_columns(survey_direct=direct, survey_n=np.where(np.isfinite(direct), rows[:, 2], np.nan))
-
-
-def _coded_as_people(table: pa.Table, needed: set[str], model: EcologicalInference, found: Estimates) -> pa.Table:
-    """Take levels of people, as the fit does, for codes that are text in one of survey and people and numbers in the other."""
-    columns = {name: Category(name, found.table[name].combine_chunks().unique(), False) for name in found.keys}
-    columns |= {c.name: c for c in model.model_.bins.encoder.columns if isinstance(c, Category)}
-    for name in sorted(needed & set(columns)):
-        values, levels = decoded(plain_array(table, name, "survey")), columns[name].levels
-        if is_text(values.type) != is_text(levels.type):
-            code = columns[name].codes(values)
-            if (code == UNKNOWN).any():
-                columns[name].refuse(values, code == UNKNOWN, 0, "survey", "code it as in people")
-            own = levels.take(pa.array(code, mask=code < 0))
-            table = table.set_column(table.column_names.index(name), name, own)
-    return table
-
-
-def _areas(model: EcologicalInference, question: Question, table: pa.Table) -> list[Any] | None:
-    """Say to which row of the answer each respondent belongs by where they live; None where the survey cannot tell."""
-    name, places, by = question.rollup.name, model.places_, model.arguments_["survey_by"]
-    if name is None:
-        return [()] * table.num_rows
-    if by not in (name, places.by):
-        return None
-    values = plain_array(table, by, "survey_by").to_pylist()
-    if by == name:
-        return [(value,) for value in values]
-    label = {key: question.rollup.labels[i] for key, i in zip(places.keys, question.rollup.member, strict=True)}
-    return [(label.get(value),) for value in values]
-
-
-def _add(
-    sums: dict[tuple[Any, ...], FloatArray],
-    model: EcologicalInference,
-    table: pa.Table,
-    areas: list[Any],
-    request: Request,
-    several: bool,
-) -> None:
-    """Sum weighted yes, weights and respondents by the keys of the answer."""
-    said = plain_array(table, model.arguments_["survey_outcome"], "survey_outcome")
-    weights = model.arguments_["survey_weight"]
-    w = np.ones(table.num_rows)
-    if weights is not None:
-        w = read_weights(table.combine_chunks(), as_names(weights, "survey_weight")[0], 0)
-    batches = table.combine_chunks().to_batches()
-
-    def of(text: str) -> BoolArray:
-        return np.concatenate([parse(text).mask(batch) for batch in batches]) if batches else np.zeros(0, dtype=bool)
-
-    outcomes = model.places_.totals.outcomes
-    if len(outcomes) == 1:
-        y = as_floats(said, "survey_outcome")[None]
-    else:
-        names = [None if v is None else str(v) for v in said.to_pylist()]
-        y = np.array([[np.nan if v is None else float(v == one) for v in names] for one in outcomes])
-    inside = np.isfinite(y[0]) & (w > 0) & (of(request.where) if request.where else True)
-    inside &= live_somewhere(table, model.arguments_["survey_by"], model.places_)
-    levels = list(zip(*(plain_array(table, name, "survey").to_pylist() for name in request.by), strict=True))
-    levels = levels or [()] * table.num_rows
-    groups = [((), inside)] if request.by else [((str(request.where),), inside)]
-    if request.subgroups:
-        groups = [((name,), inside & of(text)) for name, text in request.subgroups.items()]
-    for name, mine in groups:
-        for i in np.flatnonzero(mine):
-            for one, yes in zip(outcomes, y[:, i], strict=True):
-                key = (*areas[i], *levels[i], *name, *((one,) if several else ()))
-                sums.setdefault(key, np.zeros(3))
-                sums[key] += (w[i] * yes, w[i], 1.0)

@@ -17,7 +17,7 @@ from scipy import sparse, special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
+from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 STEPS = 100
 RESIDUAL = 1e-13
@@ -87,60 +87,31 @@ def level_rates(
     return Rates(rate, slope, by_level)
 
 
-def rates(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
-    """Give the rates of places, (q,); f is infinite where everybody or nobody did."""
-    return np.asarray(np.add.reduceat(pairs.weight * probabilities(pairs, eta, f), pairs.start[:-1]))
-
-
-def jacobian(
-    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int, n_jobs: int = 1
-) -> tuple[FloatArray, FloatArray]:
-    """Give how slopes turn: d2P_i / df_i2, (q,), and d2P_i / df_i d(effect of each level), (q, n_levels)."""
-    q = pairs.n_places
-    turn, by_level, odds = np.zeros(q), np.zeros((q, n_levels)), _odds(eta)
-    _shared(
-        lambda a, b: _jacobian(pairs.start, pairs.cell, pairs.weight, odds, f, codes, turn, by_level, a, b),
-        pairs,
-        n_jobs,
-    )
-    return turn, by_level
-
-
 def hessian(
     pairs: Pairs,
     eta: FloatArray,
     f: FloatArray,
     codes: npt.NDArray[np.int32],
-    J: FloatArray,
+    n_levels: int,
     factor: FloatArray,
     n_jobs: int = 1,
-    fourth: FloatArray | None = None,
 ) -> FloatArray:
-    """Sum W_ic p (1 - p) (factor_i (1 - 2 p) + fourth_i (1 - 6 p + 6 p^2)) (x_c - J_i)(x_c - J_i)' over pairs, (n_levels, n_levels).
+    """Sum W_ic p (1 - p) (1 - 2 p) factor_i x_c x_c' over pairs, (n_levels, n_levels).
 
     Parameters
     ----------
-    J : (q, n_levels)
-        Mean of the levels' indicators in each place, weighted by p (1 - p).
     factor : (q,)
-    fourth : (q,), optional
-        Zeros when not given.
     """
-    q, n_levels = J.shape
-    first, second = np.zeros((q, n_levels)), np.zeros(q)
     parts: dict[int, FloatArray] = {}
     odds = _odds(eta)
-    more = np.zeros(q) if fourth is None else fourth
 
     def run(a: int, b: int) -> None:
         whole = np.zeros((n_levels, n_levels))
-        _hessian(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, more, whole, first, second, a, b)
+        _hessian(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, whole, a, b)
         parts[a] = np.triu(whole) + np.triu(whole, 1).T
 
     _shared(run, pairs, n_jobs, MANY_PIECES if n_levels <= MANY_LEVELS else FEW_PIECES)
-    cross = first.T @ J
-    summed = sum(parts[a] for a in sorted(parts))
-    return np.asarray(summed - cross - cross.T + (J * second[:, None]).T @ J)
+    return np.asarray(sum(parts[a] for a in sorted(parts)))
 
 
 def probabilities(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
@@ -148,104 +119,13 @@ def probabilities(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
     return np.asarray(special.expit(eta[..., pairs.cell] + f[..., pairs.place]))
 
 
-def shifts(
-    pairs: Pairs,
-    eta: FloatArray,
-    target: FloatArray,
-    guess: FloatArray,
-    n_jobs: int = 1,
-    weight: FloatArray | None = None,
-) -> FloatArray:
-    """Find the place effects of every draw that make its rates add up, (n_draws, q); infinite where the total is none or all.
-
-    Parameters
-    ----------
-    eta : (n_draws, n_cells)
-    target : (q,) or (n_draws, q)
-    guess : (n_draws, q)
-    weight : (n_draws, n), optional
-        Share of the place's people counted, of every pair in every draw, in place of the pairs' own.
-    """
-    f = np.array(guess, dtype=np.float64)
-    wanted, odds = np.ascontiguousarray(np.broadcast_to(target, f.shape)), _odds(eta)
-
-    def run(a: int, b: int) -> None:
-        for s in range(len(eta)):
-            own = pairs.weight if weight is None else weight[s]
-            _place_effects(pairs.start, pairs.cell, own, odds[s], wanted[s], f[s], a, b)
-
-    _shared(run, pairs, n_jobs, passes=len(f))
-    return f
-
-
-@dataclass(frozen=True, eq=False)
-class Targets:
-    """Which targets (subgroups) the people of a label belong to.
-
-    Attributes
-    ----------
-    start : (n_labels + 1,) int64
-    target : (n_memberships,) int32
-        Targets of label l are target[start[l]:start[l + 1]].
-    n : int
-        Number of targets.
-    """
-
-    start: Int64Array
-    target: npt.NDArray[np.int32]
-    n: int
-
-
-def target_sums(
-    pairs: Pairs,
-    label: npt.NDArray[np.int32],
-    targets: Targets,
-    eta: FloatArray,
-    f: FloatArray,
-    n_jobs: int = 1,
-    weight: FloatArray | None = None,
-) -> FloatArray:
-    """Sum probabilities over every target of every place, (n_draws, q, n_targets): shares of the place's people.
-
-    Parameters
-    ----------
-    label : (n,) int32
-        Label of each pair.
-    eta : (n_draws, n_cells)
-    f : (n_draws, q)
-        Infinite where everybody or nobody did.
-    weight : (n_draws, n), optional
-        As in :func:`shifts`.
-    """
-    out = np.zeros((len(eta), pairs.n_places, targets.n))
-    own, odds = pairs.weight[None] if weight is None else weight, _odds(eta)
-    _shared(
-        lambda a, b: _targets(pairs.start, pairs.cell, own, label, targets.start, targets.target, odds, f, out, a, b),
-        pairs,
-        n_jobs,
-        passes=len(out),
-    )
-    return out
-
-
-def target_weights(
-    pairs: Pairs, label: AnyArray, targets: Targets, n_jobs: int = 1, weight: FloatArray | None = None
-) -> FloatArray:
-    """Give the share of each place's people in every target, (n_draws, q, n_targets); one draw without ``weight``."""
-    n, n_cells = 1 if weight is None else len(weight), int(pairs.cell.max(initial=0)) + 1
-    everybody = np.full((n, pairs.n_places), np.inf)
-    return target_sums(pairs, label, targets, np.zeros((n, n_cells)), everybody, n_jobs, weight)
-
-
-def _shared(
-    run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None, passes: int = 1
-) -> None:
+def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None) -> None:
     """Share places out among threads, by equal numbers of pairs; in so many pieces whatever the threads, where that is given.
 
-    Where pairs, in all their ``passes``, are few, starting threads would cost more than they save.
+    Where pairs are few, starting threads would cost more than they save.
     """
     q = pairs.n_places
-    if passes * len(pairs.cell) < FEW_PAIRS:
+    if len(pairs.cell) < FEW_PAIRS:
         n_jobs = 1
     if pieces is None and (n_jobs <= 1 or q < 2):
         run(0, q)
@@ -322,24 +202,8 @@ def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
 
 
 @njit(nogil=True)
-def _jacobian(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, odds, f, codes, turn, by_level, first, last
-):
-    n_terms = codes.shape[1]
-    for i in range(first, last):
-        here = np.exp(-f[i])
-        for j in range(start[i], start[i + 1]):
-            c = cell[j]
-            p = 1.0 / (1.0 + odds[c] * here)
-            v = weight[j] * p * (1.0 - p) * (1.0 - 2.0 * p)
-            turn[i] += v
-            for t in range(n_terms):
-                by_level[i, codes[c, t]] += v
-
-
-@njit(nogil=True)
 def _hessian(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, odds, f, codes, factor, fourth, whole, first, second, begin, end
+    start, cell, weight, odds, f, codes, factor, whole, begin, end
 ):
     n_terms = codes.shape[1]
     for i in range(begin, end):
@@ -348,27 +212,10 @@ def _hessian(  # type: ignore[no-untyped-def]  # pragma: no cover
             c = cell[j]
             p = 1.0 / (1.0 + odds[c] * here)
             v = p * (1.0 - p)
-            v *= weight[j] * (factor[i] * (1.0 - 2.0 * p) + fourth[i] * (1.0 - 6.0 * v))
-            second[i] += v
+            v *= weight[j] * (factor[i] * (1.0 - 2.0 * p))
             for t in range(n_terms):
-                a = codes[c, t]
-                first[i, a] += v
                 for u in range(t, n_terms):  # levels grow with the term: the upper triangle
-                    whole[a, codes[c, u]] += v
-
-
-@njit(nogil=True)
-def _targets(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, label, label_start, target, odds, f, out, first, last
-):
-    for s in range(odds.shape[0]):
-        own = weight[s if len(weight) > 1 else 0]
-        for i in range(first, last):
-            here = np.exp(-f[s, i])
-            for j in range(start[i], start[i + 1]):
-                p = own[j] / (1.0 + odds[s, cell[j]] * here)
-                for k in range(label_start[label[j]], label_start[label[j] + 1]):
-                    out[s, i, target[k]] += p
+                    whole[codes[c, t], codes[c, u]] += v
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,30 +14,7 @@
   // ---- tables ----
   const columnOf = (section, table, name) => {
     const found = section.tables[table].columns[name];
-    const column = found && found.same ? section.tables[found.same[0]].columns[found.same[1]] : found;
-    return column && column.numbers === undefined && !column.codes ? unpack(column) : column;
-  };
-  // Long columns come as base64: three bytes a number, steps of the range (all ones: missing), or floats of four.
-  const unpack = (column) => {
-    if (column.by !== undefined) {
-      column.numbers = Array.from({ length: column.n }, (_, i) => column.start + i * column.by);
-      return column;
-    }
-    const text = atob(column.steps || column.floats);
-    const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
-    if (column.floats) {
-      const view = new DataView(bytes.buffer);
-      column.numbers = Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true))
-        .map((v) => (Number.isNaN(v) ? null : Number(v.toPrecision(6))));
-      return column;
-    }
-    const { low, step } = column;
-    const near = step === 1 ? 1 : 10 ** (Math.floor(Math.log10(step)) + 1); // no more digits than the steps tell
-    column.numbers = Array.from({ length: bytes.length / 3 }, (_, i) => {
-      const k = bytes[3 * i] + 256 * bytes[3 * i + 1] + 65536 * bytes[3 * i + 2];
-      return k === 16777215 ? null : step === 1 ? low + k : Number((Math.round((low + k * step) / near) * near).toPrecision(6));
-    });
-    return column;
+    return found && found.same ? section.tables[found.same[0]].columns[found.same[1]] : found;
   };
   const reader = (column) => {
     if (column.numbers) return (i) => column.numbers[i];

@@ -1,22 +1,20 @@
-"""Do landmarks learned by gradient, or a deep kernel, predict bags of 5 to 1,000 people better than mean shrinkage? Needs torch.
+"""Landmarks learned by gradient, and a network before the mean over each bag. Needs torch.
 
-The bags are those of `gamma.py` (varying size, no noise). Both models are trained on the 1,000 training bags by the log density of their
-labels, and stopped where that of the 500 early bags is largest, as the published networks were; nothing is chosen on test bags.
-
-    learned landmarks  mean shrinkage with landmarks, bandwidths, variances and weights moved together; the start is k-means
-    deep kernel        two layers of 64 before the mean over the bag, one after it, which also sees log n; mean and variance of the label;
-                       the mean and variance of five such networks together
-
-    python experiments/gamma_deep.py --seeds 23 24 25 --shares 0 25 50      # a minute on a GPU
+python studies/distribution_gradient/landmarks.py --seeds 23 24 25 26      # 20 s a draw on a GPU
+python studies/distribution_gradient/landmarks.py --quick                  # a tenth of the bags, fewer steps
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 from gamma_data import SIZES, Labeled, draw_all
 
 try:
@@ -25,6 +23,7 @@ except ImportError:  # tests look at every script of this folder
     torch = None  # type: ignore[assignment]
 
 STEPS, EVERY = 600, 10
+"""Steps of Adam, and how often the early bags are looked at: the fit of their largest log density is kept."""
 
 
 def tensors(data: Labeled, device: str) -> tuple[Any, Any, Any, Any]:
@@ -120,13 +119,13 @@ def log_loss(y: Any, mean: Any, variance: Any) -> Any:
     return 0.5 * (torch.log(2 * torch.pi * variance) + (y - mean) ** 2 / variance).mean()
 
 
-def train(model: Any, sets: dict[str, Any], rate: float, decay: float = 0.0) -> tuple[Any, Any]:
+def train(model: Any, sets: dict[str, Any], steps: int, rate: float, decay: float = 0.0) -> tuple[Any, Any]:
     """Train, stop by the early bags; give mean and variance of the test bags' labels."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=STEPS)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
     x, bag, sizes, y = sets["train"]
     best, found = np.inf, None
-    for step in range(STEPS):
+    for step in range(steps):
         mean, variance, state = model(x, bag, sizes)
         loss = log_loss(y, mean, variance) + model.penalty() / len(y)
         optimizer.zero_grad()
@@ -145,13 +144,14 @@ def train(model: Any, sets: dict[str, Any], rate: float, decay: float = 0.0) -> 
     return found
 
 
-def one(seed: int, share: int, device: str) -> dict[str, tuple[float, float]]:
-    """Test MSE and NLL of both models on one draw."""
-    data = draw_all(seed, (share / 100, 0.25, 0.25), 0.0)
+def one(seed: int, share: int, device: str, quick: bool) -> dict[str, tuple[float, float]]:
+    """Test MSE and NLL of both models on one draw; of five networks, the mean and variance of them together."""
+    data = draw_all(seed, (share / 100, 0.25, 0.25), 0.0, shrink=10 if quick else 1)
+    steps = STEPS // 10 if quick else STEPS
     sets = {name: tensors(own, device) for name, own in data.items() if name != "validation"}
     y = sets["test"][3]
-    few = [train(Landmarks(*sets["train"], 60, s), sets, 0.02) for s in range(1)]
-    deep = [train(Deep(*sets["train"], s), sets, 0.003, 0.01) for s in range(5)]
+    few = [train(Landmarks(*sets["train"], 60, 0), sets, steps, 0.02)]
+    deep = [train(Deep(*sets["train"], s), sets, steps, 0.003, 0.01) for s in range(5)]
     found = {}
     for name, parts in (("learned landmarks", few), ("deep kernel", deep)):
         mean = torch.stack([m for m, _ in parts]).mean(0)
@@ -164,6 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="*", default=[23])
     parser.add_argument("--shares", type=int, nargs="*", default=[25, 50], help="percent of bags of five people")
+    parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     if torch is None:
         raise SystemExit("torch is not installed")
@@ -171,7 +172,7 @@ def main() -> None:
     for seed in args.seeds:
         for share in args.shares:
             start = time.perf_counter()
-            found = one(seed, share, device)
+            found = one(seed, share, device, args.quick)
             shown = {k: f"{a:.4f} / {b:.4f}" for k, (a, b) in found.items()}
             print(seed, share, shown, f"{time.perf_counter() - start:.1f} s on {device}", flush=True)
 

@@ -1,1 +1,0 @@
-"""Kernel logistic regression: a binary outcome, on the scale of log odds."""
