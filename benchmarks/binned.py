@@ -40,14 +40,13 @@ def make_world(n: int, noise: float = NOISE) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(n: int, repeats: int = 5) -> dict[str, float]:
-    from crosslevel.binned import Intervals, kernels
+    from crosslevel.binned import Intervals
     from crosslevel.binned.gaussian.dense import DenseSolver
+    from crosslevel.binned.gaussian.kernels import read_kernel
     from crosslevel.binned.gaussian.model import make_problem
 
     edges, y = make_world(n)
-    solver = DenseSolver(
-        make_problem(Intervals.from_edges(edges), y, "total", mean=0.0), kernels.as_kernel("eq").bind(1)
-    )
+    solver = DenseSolver(make_problem(Intervals.from_edges(edges), y, "total", mean=0.0), read_kernel("eq", 1))
     logs = np.log([VARIANCE, LENGTH / np.sqrt(2.0)])
     seconds, cpu = [], []
     for _ in range(repeats + 1):
@@ -157,8 +156,9 @@ def large() -> list[dict[str, object]]:
 
 def polygons(n: int = 167, corners: int = 53, axis: tuple[int, int] = (25, 24)) -> dict[str, object]:
     """Time exact integrals of 600 features over polygons as many and as jagged as the areas of a borough, and the posterior in them."""
-    from crosslevel.binned import Polygons, kernels
+    from crosslevel.binned import Polygons
     from crosslevel.binned.gaussian.features import FeatureSolver
+    from crosslevel.binned.gaussian.kernels import read_kernel
     from crosslevel.binned.gaussian.model import make_problem
     from crosslevel.binned.regions.base import SineBasis
 
@@ -174,7 +174,7 @@ def polygons(n: int = 167, corners: int = 53, axis: tuple[int, int] = (25, 24)) 
     regions.sine_integrals(basis)
     sums = time.perf_counter() - start
     problem = make_problem(regions, rng.normal(size=n), "mean")
-    solver = FeatureSolver(problem, kernels.as_kernel("eq").bind(2), basis)
+    solver = FeatureSolver(problem, read_kernel("eq", 2), basis)
     solver.objective(np.log([1.0, 4.0, 4.0]), 0.1)
     solver.condition(np.log([1.0, 4.0, 4.0]), 0.1).predict(regions, problem.scale, covariance=True)
     seconds, cpu = time.perf_counter() - start, time.process_time() - used

@@ -1,7 +1,7 @@
-"""How many people per second does a device embed, in which of several ways, and how far from the local engine?
+"""How many people per second does a device embed, and how far from the local engine?
 
-    python benchmarks/embedding_gpu.py                                  # on a machine with a GPU: some minutes
-    python benchmarks/embedding_gpu.py --rows 4096 --chunks 3 --tile 1024 --only hadamard   # a try on a processor
+    python benchmarks/embedding_gpu.py                            # on a machine with a GPU: a minute
+    python benchmarks/embedding_gpu.py --rows 4096 --chunks 3     # a try on a processor
 
 Simulated people in the census layout: 200 categorical and 23 real columns, 3,251 encoded columns to 4,096 features
 (2,048 frequencies), sorted by region. Chunks are encoded already and held in memory; reading and encoding are not part
@@ -16,25 +16,21 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from crosslevel.numerics.features import FourierMap, make_map, median_bandwidth
-from crosslevel.numerics.fused_jax import DeviceMap, Packed, Variant, default_variant, pack, sum_packs
-from crosslevel.numerics.fused_jax import tiles as k
+from crosslevel.numerics.fused_jax import DeviceMap, Packed, pack, sum_packs
 
 N_CATEGORICAL, N_REALS, N_INPUTS = 200, 23, 3251
 PEOPLE = 10_787_907
 """The people of KDD-2015's census."""
-SMALL = ["--rows", "2048", "--chunks", "2", "--tile", "1024", "--maps", "sorf", "--only", "highest", "--seconds", "60"]
-"""Options of a try on a processor."""
 DISTINCT = 4
 """Chunks of different people; cycled, so that none is still in a cache when its turn comes."""
 
@@ -127,197 +123,56 @@ def largest_difference(found: np.ndarray, expected: np.ndarray | None) -> float:
     return float((np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)).max())
 
 
-def variants(tile: int) -> list[Variant]:
-    """The ways to compare, the likely winners first."""
-    explicit = Variant("explicit", "float16x2", sums="bfloat16x3", tile=tile)
-    transform = Variant("hadamard", "bfloat16x3", "float16", "bfloat16x3", tile)
-    plain = Variant("hadamard", "highest", tile=tile)
-    others = [
-        replace(explicit, sums="float32"),
-        replace(explicit, sums="bfloat16x2"),
-        replace(transform, sums="float32"),
-        replace(transform, first="float32"),
-        replace(transform, product="bfloat16x2"),
-        replace(transform, product="highest"),
-        replace(plain, first="float16"),
-    ]
-    tiles = [replace(v, tile=t) for v in (explicit, transform) for t in (2048, 4096, 16_384, 65_536) if t != tile]
-    presets = ("high", "TF32_TF32_F32_X3", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6")
-    precise = [replace(plain, product=p) for p in presets] + [replace(plain, tile=65_536)]
-    written = [replace(explicit, product=p) for p in ("bfloat16x2", "bfloat16x3", "float32")]
-    return list(dict.fromkeys([explicit, transform, plain, *others, *tiles, *precise, *written]))
-
-
-def timed(call: Any, repeat: int = 5) -> float:
+def seconds_of(call: Any) -> float:
     """Median seconds of a call whose answer is waited for, after one to compile."""
     jax.block_until_ready(call())
     seconds = []
-    for _ in range(repeat):
+    for _ in range(3):
         start = time.perf_counter()
         jax.block_until_ready(call())
         seconds.append(time.perf_counter() - start)
-        if sum(seconds) > 2:
-            break
     return float(np.median(seconds))
+
+
+def packed(rows: Rows, on_device: DeviceMap) -> Packed:
+    return pack(rows.codes, rows.reals, rows.weights, rows.bags, on_device.tile, N_INPUTS)
 
 
 def kernel_seconds(on_device: DeviceMap, packs: list[Packed], chunks: int) -> float:
     """Seconds per chunk with the rows on the device already."""
     held = [(p.n_bags, on_device.put(p)) for p in packs]
-
-    def run() -> list[Any]:
-        return [on_device.run(*held[i % len(held)]) for i in range(chunks)]
-
-    return timed(run, repeat=3) / chunks
+    return seconds_of(lambda: [on_device.run(*held[i % len(held)]) for i in range(chunks)]) / chunks
 
 
-def stream_seconds(on_device: DeviceMap, packs: list[Packed], chunks: int) -> float:
-    """Seconds per chunk with the way there and back included, as the engine does it."""
-    start = time.perf_counter()
-    for _ in sum_packs(on_device, itertools.islice(itertools.cycle(packs), chunks)):
-        pass
-    return (time.perf_counter() - start) / chunks
-
-
-def stages(on_device: DeviceMap, packed: Packed) -> dict[str, float]:
-    """Seconds per chunk up to each stage (each ends with its result in memory), and of the parts of a transform."""
-    spec, arrays = on_device.spec, on_device.arrays
-    codes, reals, weights, members, slots, _ = on_device.put(packed)
-    tile = (jax.device_put(codes[0].T), jax.device_put(reals[0].T))
-    n_slots, n_tiles = slots.shape[1], packed.used
-
-    def per_chunk(function: Any, *arguments: Any) -> float:
-        compiled = jax.jit(function)
-        times = 1 if on_device.device.platform == "cpu" else 8
-        return timed(lambda: [compiled(*arguments) for _ in range(times)]) / times * n_tiles
-
-    def summed(a: Any, c: Any, r: Any) -> Any:
-        return k.sum_features(k.features(spec, a, c, r), weights[0], members[0], n_slots, spec.variant.sums)
-
-    narrow = spec.variant.first == "float16" if spec.kind == "structured" else split_type(arrays)
-    half = jnp.float16 if narrow else jnp.float32
-    found = {
-        "encode": per_chunk(lambda a, c, r: k.encode(a, c, None if narrow else r, half), arrays, *tile),
-        "to angles": per_chunk(lambda a, c, r: k.project(spec, a, c, r), arrays, *tile),
-        "to features": per_chunk(lambda a, c, r: k.features(spec, a, c, r), arrays, *tile),
-        "to sums": per_chunk(summed, arrays, *tile),
-    }
-    if spec.kind == "structured":
-        x = jnp.ones((*arrays["signs"].shape, tile[0].shape[1]), half)
-        first = "float16" if narrow else spec.variant.product
-        found["(first H)"] = per_chunk(lambda v: k.hadamard(v, first).astype(v.dtype), x)
-        if "order" in arrays:
-            found["(permutation)"] = per_chunk(k.permute, x, arrays["order"])
-        found["(last H)"] = per_chunk(lambda v: k.hadamard(v, spec.variant.product, spec.m), x.astype(jnp.float32))
-    return found
-
-
-def split_type(arrays: dict[str, Any]) -> bool:
-    return bool(arrays["parts"][0].dtype != jnp.float32)
-
-
-def label(variant: Variant) -> str:
-    first = f" first {variant.first}" if variant.projection == "hadamard" else ""
-    return f"{variant.projection} {variant.product}{first} sums {variant.sums} tile {variant.tile}"
-
-
-def measure(name: str, options: argparse.Namespace, census: Census, deadline: float) -> None:
+def measure(name: str, options: argparse.Namespace, census: Census) -> None:
+    """Time one map: in the kernel, with the way there and back, and with packing by host threads; compare its sums."""
     chunks = [make_rows(census, options.rows, options.regions, 1, seed) for seed in range(DISTINCT)]
     bandwidth = median_bandwidth(dense(census, chunks[0], slice(0, None, max(options.rows // 500, 1))))
     feature_map = make_map(name, N_INPUTS, options.features, bandwidth, 0)
     assert isinstance(feature_map, FourierMap)
+    on_device = DeviceMap(feature_map, census.owners, census.real_columns)
+    packs = [packed(rows, on_device) for rows in chunks]
+    found = on_device.collect(packs[0], on_device.start(packs[0]))
     exact = exact_sums(census, chunks[0], feature_map.frequencies(), np.unique(chunks[0].bags))
     local, seconds = local_sums(census, chunks[0], feature_map)
-    print(f"\n{name}: bandwidth {bandwidth:.2f}, {len(exact)} bags in the first chunk of {options.rows:,} rows")
-    if local is not None:
-        rate = options.rows / seconds
-        print(f"local engine, one core: {rate:,.0f} rows/s, {largest_difference(local, exact):.1e} from float64")
-    print(
-        f"{'variant':<84}{'ms/chunk':>9}{'M rows/s':>9}{'sent too':>9}{'10.8M, s':>9}{'to f64':>9}{'to local':>9}{'compile':>9}"
-    )
-    for variant in variants(options.tile):
-        if options.only not in label(variant) or variant.tile > options.rows:
-            continue
-        if time.perf_counter() > deadline:
-            print("(out of time: the remaining variants were not run)")
-            return
-        try:
-            print(line(variant, options, census, chunks, feature_map, exact, local), flush=True)
-        except Exception as error:  # a preset that this device does not know must not end the table
-            print(f"{label(variant):<84}  {type(error).__name__}: {str(error).splitlines()[0][:100]}", flush=True)
-
-
-def line(
-    variant: Variant,
-    options: argparse.Namespace,
-    census: Census,
-    chunks: list[Rows],
-    feature_map: FourierMap,
-    exact: np.ndarray,
-    local: np.ndarray | None,
-) -> str:
-    packs = [pack(r.codes, r.reals, r.weights, r.bags, variant.tile, N_INPUTS) for r in chunks]
-    on_device = DeviceMap(feature_map, census.owners, census.real_columns, variant)
+    rate = options.rows / kernel_seconds(on_device, packs, options.chunks) / 1e6
     start = time.perf_counter()
-    found = on_device.collect(packs[0], on_device.start(packs[0]))
-    compiling = time.perf_counter() - start
-    kernel = kernel_seconds(on_device, packs, options.chunks)
-    sent = stream_seconds(on_device, packs, options.chunks)
-    rows = options.rows
-    return (
-        f"{label(variant):<84}{1e3 * kernel:9.2f}{rows / kernel / 1e6:9.2f}{rows / sent / 1e6:9.2f}{PEOPLE * sent / rows:9.2f}"
-        f"{largest_difference(found, exact):9.1e}{largest_difference(found, local):9.1e}{compiling:9.1f}"
+    for _ in sum_packs(on_device, itertools.islice(itertools.cycle(packs), options.chunks)):
+        pass
+    sent = options.chunks * options.rows / (time.perf_counter() - start) / 1e6
+    print(
+        f"{name}: {rate:.2f} M rows/s in the kernel, {sent:.2f} sent too; one core {options.rows / seconds / 1e6:.2f}"
     )
-
-
-def print_stages(name: str, options: argparse.Namespace, census: Census) -> None:
-    rows = make_rows(census, options.rows, options.regions, 1, 0)
-    feature_map = make_map(name, N_INPUTS, options.features, 15.0, 0)
-    for variant in variants(options.tile)[:3]:
-        if options.only not in label(variant) or variant.tile > options.rows:
-            continue
-        packed = pack(rows.codes, rows.reals, rows.weights, rows.bags, variant.tile, N_INPUTS)
-        found = stages(DeviceMap(feature_map, census.owners, census.real_columns, variant), packed)
-        print(f"{name} {label(variant)}\n   ms/chunk: " + ", ".join(f"{s} {1e3 * t:.2f}" for s, t in found.items()))
-
-
-def print_subgroups(options: argparse.Namespace, census: Census, variant: Variant) -> None:
-    """One membership against 21, on the device and in the host's packing."""
-    feature_map = make_map("fastfood", N_INPUTS, options.features, 15.0, 0)
-    on_device = DeviceMap(feature_map, census.owners, census.real_columns, variant)
-    for memberships in (1, 21):
-        rows = make_rows(census, options.rows, options.regions, memberships, 0)
-        start = time.perf_counter()
-        packed = pack(rows.codes, rows.reals, rows.weights, rows.bags, variant.tile, N_INPUTS)
-        packing = time.perf_counter() - start
-        seconds = kernel_seconds(on_device, [packed], max(options.chunks // 4, 1))
-        print(
-            f"{memberships} memberships a row, {len(packed.totals.bags)} bags a chunk: device {1e3 * seconds:.2f} ms a chunk, "
-            f"packing {1e3 * packing:.1f} ms on one host core"
-        )
-
-
-def print_pipeline(name: str, options: argparse.Namespace, census: Census, variant: Variant) -> None:
-    """Rows per second when host threads pack encoded chunks while the device works: all but reading and encoding."""
-    feature_map = make_map(name, N_INPUTS, options.features, 15.0, 0)
-    on_device = DeviceMap(feature_map, census.owners, census.real_columns, variant)
-    chunks = [make_rows(census, options.rows, options.regions, 1, seed) for seed in range(DISTINCT)]
-
-    def packed(rows: Rows) -> Packed:
-        return pack(rows.codes, rows.reals, rows.weights, rows.bags, variant.tile, N_INPUTS)
-
-    on_device.collect(packed(chunks[0]), on_device.start(packed(chunks[0])))
+    print(
+        f"   off by {largest_difference(found, exact):.1e} from float64, {largest_difference(found, local):.1e} from local"
+    )
     for threads in sorted({1, 2, os.cpu_count() or 1}):
-        best = np.inf
-        for _ in range(3):
-            start = time.perf_counter()
-            with ThreadPoolExecutor(threads) as pool:
-                ahead = pool.map(packed, itertools.islice(itertools.cycle(chunks), options.chunks))
-                done = sum(1 for _ in sum_packs(on_device, ahead))
-            best = min(best, time.perf_counter() - start)
-        rate = done * options.rows / best
-        said = f"{rate / 1e6:.2f} M rows/s, {PEOPLE / rate:.2f} s for 10.8 M"
-        print(f"{name}: packed by {threads} host thread(s) while the device works: {said}")
+        start = time.perf_counter()
+        with ThreadPoolExecutor(threads) as pool:
+            ahead = pool.map(lambda r: packed(r, on_device), itertools.islice(itertools.cycle(chunks), options.chunks))
+            done = sum(1 for _ in sum_packs(on_device, ahead))
+        rate = done * options.rows / (time.perf_counter() - start)
+        print(f"   packed by {threads} thread(s): {rate / 1e6:.2f} M rows/s, {PEOPLE / rate:.2f} s for {PEOPLE:,}")
 
 
 def main() -> None:
@@ -326,28 +181,12 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=40, help="chunks of a measurement")
     parser.add_argument("--features", type=int, default=4096)
     parser.add_argument("--regions", type=int, default=15, help="regions a chunk holds")
-    parser.add_argument("--tile", type=int, default=8192)
-    parser.add_argument("--maps", nargs="+", default=["fastfood", "sorf"], choices=["fastfood", "sorf"])
-    parser.add_argument("--only", default="", help="run the variants whose label contains this")
-    parser.add_argument("--seconds", type=float, default=480.0, help="start no further variant after this long")
+    parser.add_argument("--maps", nargs="+", default=["fastfood", "sorf"], choices=["fastfood", "sorf", "rff"])
     options = parser.parse_args()
-    begin = time.perf_counter()
-    device = jax.devices()[0]
-    if device.platform == "cpu" and len(sys.argv) == 1:
-        print("No accelerator here: a small try on the processor, to see that it runs.")
-        options = parser.parse_args(SMALL)
-    print(
-        f"{device.device_kind} ({device.platform}), jax {jax.__version__}, {options.chunks} chunks of {options.rows:,} rows"
-    )
-    census = make_census()
-    chosen = replace(default_variant(device.platform, N_INPUTS), tile=min(options.tile, options.rows))
-    print_subgroups(options, census, chosen)
+    device, census = jax.devices()[0], make_census()
+    print(f"{device.device_kind} ({device.platform}), jax {jax.__version__}, {options.chunks} x {options.rows:,} rows")
     for name in options.maps:
-        print_pipeline(name, options, census, chosen)
-    for name in options.maps:
-        print_stages(name, options, census)
-    for i, name in enumerate(options.maps, start=1):
-        measure(name, options, census, begin + options.seconds * i / len(options.maps))
+        measure(name, options, census)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How long do the engines take over the same people, and in how much memory: threads here, Dask workers, Spark executors?
+"""How long do the engines take over the same people, and in how much memory: threads here, Spark executors?
 
 Simulated people as wide as a census (223 columns, 340 regions) in parquet become 4,096 features per region: a first pass that learns
 columns and a second that embeds. Every engine runs in a process of its own, with two workers; memory is the peak of each
-process, summed over driver and workers (of Spark its Java process too). The time begins when workers are up and have
+process, summed over driver and workers, the Java process too. The time begins when workers are up and have
 loaded the kernels. ``--study`` fits the 2024 study (needs CROSSLEVEL_DATA) through each engine and compares estimates.
 
     python benchmarks/engines.py                                  # a million people
@@ -29,7 +29,7 @@ from embedding import FULL, N_FEATURES, cores, platform_name, write
 
 EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
 sys.path.insert(0, str(EXPERIMENTS))
-ENGINES = {"local": None, "dask": 1.5, "spark": 2.5}  # bars: times the local engine
+ENGINES = {"local": None, "spark": 2.5}  # bars: times the local engine
 WORKERS = 2
 N_DRAWS = 100
 
@@ -89,10 +89,6 @@ def report(engine: str, found: dict[str, Any], of_study: bool) -> None:
 
 def start(engine: str) -> Any:
     """Start two workers on this machine."""
-    if engine == "dask":
-        from distributed import Client
-
-        return Client(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1")
     if engine == "spark":
         os.environ["PYSPARK_PYTHON"] = sys.executable
         from pyspark.sql import SparkSession

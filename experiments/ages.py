@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.csv
+from pclm import composite_link
 
-from crosslevel.binned.baselines import composite_link
 from crosslevel.binned.counts.cells import CountBins, bins_from_edges
 from crosslevel.binned.counts.histogram import CountFit, fit_counts
 from crosslevel.binned.counts.pooled import pool_counts
@@ -141,13 +141,13 @@ def score_all(truth: FloatArray, width: int, names: Sequence[str]) -> dict[str, 
             if name == "uniform":
                 f = np.zeros((1, bins.n_cells))
             elif name == "pclm":
-                link = composite_link(bins.C, totals[i])
-                unscaled = np.exp(link.f)
+                log_density, covariance = composite_link(bins.C, totals[i])
+                unscaled = np.exp(log_density)
             else:
                 fit = fit_counts(bins, totals[i]) if pooled is None else pooled.area(i)
             spent += time.process_time() - start
             if name == "pclm":
-                f = draw_curves(link.f, link.covariance, DRAWS, rng)
+                f = draw_curves(log_density, covariance, DRAWS, rng)
             elif name != "uniform":
                 f = draw_curves(fit.curve.mean, fit.curve.covariance, DRAWS, rng)
                 check_totals(fit, totals[i], into)
@@ -252,10 +252,10 @@ def states(folder: Path, quick: bool) -> str:
             for p in shares:
                 counts = rng.multinomial(n, p).astype(np.float64)
                 totals = into @ counts
-                fit, link = fit_counts(bins, totals), composite_link(bins.C, totals)
+                fit = fit_counts(bins, totals)
                 for name, mean, cov in (
                     ("single", fit.curve.mean, fit.curve.covariance),
-                    ("pclm", link.f, link.covariance),
+                    ("pclm", *composite_link(bins.C, totals)),
                 ):
                     shares_of = draw_shares(bins, draw_curves(mean, cov, DRAWS, rng))
                     drawn = fit.expected(DRAWS, rng) if name == "single" else shares_of * totals[bins.bin_of]
@@ -316,7 +316,7 @@ def page(sections: Sequence[str]) -> str:
 {body}
 
 *PCLM* is the penalized composite link model of Rizzi, Gampe & Eilers (2015), written anew here
-(`crosslevel.binned.baselines.composite_link`): cubic B-splines with a knot every two cells, penalty by AIC.
+(`experiments/pclm.py`): cubic B-splines with a knot every two cells, penalty by AIC.
 The model: bins are Poisson counts of the integral of exp f; f is averaged over Matérn-5/2, EQ and integrated Wiener covariances and their
 scales by evidence × prior; a rough part without effect on any bin widens the bands; draws are multinomial in each bin, so every total
 is kept. Pooled areas share a curve learned from their sum, and depart from it by a Matérn-3/2 process with one scale and length per set.

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow.csv
+from pclm import composite_link
 
-from crosslevel.binned.baselines import composite_link, uniform_spread
+from crosslevel.binned.baselines import uniform_spread
 from crosslevel.binned.counts.cells import CountBins, bins_from_edges
 from crosslevel.binned.counts.histogram import fit_counts
 from crosslevel.binned.counts.pooled import pool_counts
@@ -71,10 +72,10 @@ def incomes(folder: Path, quick: bool) -> str:
     for i, y in enumerate(households):
         for name, fit in (("pooled", pooled.area(i)), ("one histogram alone", fit_counts(bins, y))):
             found[name].append(measures(bins, fit.draws(DRAWS, rng).expected))
-        link = composite_link(bins.C, y)
-        shares = draw_shares(bins, draw_curves(link.f, link.covariance, DRAWS, rng))
+        log_density, covariance = composite_link(bins.C, y)
+        shares = draw_shares(bins, draw_curves(log_density, covariance, DRAWS, rng))
         found["PCLM"].append(measures(bins, shares * y[bins.bin_of]))
-        at_mode.append(measures(bins, draw_shares(bins, link.f[None, :]) * y[bins.bin_of])[0])
+        at_mode.append(measures(bins, draw_shares(bins, log_density[None, :]) * y[bins.bin_of])[0])
         found["uniform in u"].append(measures(bins, uniform_spread(bins.C, y)[None, :]))
     rows = []
     for name, draws in found.items():

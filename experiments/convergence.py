@@ -1,4 +1,4 @@
-"""Does every fit converge? Hidden labels in random subsets of states and columns, every second with a contextual variance.
+"""Does every fit converge? Hidden labels in random subsets of states and columns.
 
 A subset is one to eight states (of all but California and Texas, whose files lack most labels) and three to eight of the columns of
 ``hidden_labels.py``, with a quarter of the households. One label is hidden in each, so that each of 25 is met four times in a hundred; it
@@ -34,7 +34,6 @@ from crosslevel.ecological.persons.labels import comparison, read_labels
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 
 FEWEST_PLACES = 12
-CONTEXTUAL = (0.0, 0.5)
 TOGETHER = 1
 """Labels of a subset."""
 
@@ -69,10 +68,10 @@ def subset(people: pa.Table, regions: pa.Table, states: Sequence[str], rng: np.r
     return own, places, columns, chosen
 
 
-def hide_some(own: pa.Table, places: pa.Table, columns: list[str], labels: Sequence[str], variance: float) -> Counter:
+def hide_some(own: pa.Table, places: pa.Table, columns: list[str], labels: Sequence[str]) -> Counter:
     """Hide labels in one subset; count how they ended."""
     categorical = [c for c in CATEGORICAL if c in columns]
-    model = cl.EcologicalInference(categorical=categorical, n_bins=8, contextual_variance=variance, n_jobs=1)
+    model = cl.EcologicalInference(categorical=categorical, n_bins=8, n_jobs=1)
     ended: Counter = Counter()
     try:
         model.fit(
@@ -133,7 +132,7 @@ def main() -> None:
         labels = [list(LABELS)[(TOGETHER * number + k) % len(LABELS)] for k in range(TOGETHER)]
         own, places, columns, chosen = subset(people, regions, named, np.random.default_rng(number))
         own = own.select(["region", "household", "weight", *columns, *labels])
-        ended += hide_some(own, places, columns, labels, CONTEXTUAL[number % 2])
+        ended += hide_some(own, places, columns, labels)
         print(
             f"{number}: {len(chosen)} states, {len(places)} regions, {len(columns)} columns, {', '.join(labels)}: "
             f"{dict(ended)}, {time.perf_counter() - begun:.0f} s",

@@ -14,17 +14,16 @@ learned from other families of labels. The column military is used nowhere: it s
 from __future__ import annotations
 
 import argparse
-import copy
 import tempfile
 import time
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hidden_labels_data import (
@@ -38,17 +37,19 @@ from hidden_labels_data import (
     NESTED,
     write_people,
 )
+from sklearn.base import clone
 from us2024_data import lay, peak_memory, points, read_regions, region_of_county
 
 import crosslevel as cl
-from crosslevel.data.checks import count_jobs
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons.groups import Allowance, allowance_of
-from crosslevel.ecological.persons.hidden_labels import Label
+from crosslevel.ecological.persons.hidden_errors import LEAST_PEOPLE
+from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
-from crosslevel.ecological.persons.learner import Halves, Learner
-from crosslevel.errors import ConvergenceError, CrosslevelWarning
+from crosslevel.ecological.persons.learner import Learner
+from crosslevel.errors import CrosslevelWarning
+from crosslevel.typing import FloatArray
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "hidden-labels.md"
 NATION = PAGE.with_name("hidden-labels-nation.md")
@@ -106,10 +107,8 @@ def fitted(people: Path, regions: pa.Table, n_jobs: int | None, regression: bool
     return model
 
 
-def hide_labels(
-    model: cl.EcologicalInference, people: Path, names: Sequence[str], unconverged: list[str] | None = None
-) -> Learner:
-    """Learn every label back from its totals, twice. Labels whose fit does not converge are listed, or an error."""
+def hide_labels(model: cl.EcologicalInference, people: Path, names: Sequence[str]) -> Learner:
+    """Learn every label back from its totals, twice."""
     stream = open_people(people, None)
     hidden = {name: LABELS[name].hidden for name in names}
     labels = read_labels({name: f"{name} == 1" for name in names}, hidden, stream, model)
@@ -119,19 +118,8 @@ def hide_labels(
     def say(done: int, of: int) -> None:
         print(f"{names[done - 1]}: {done} of {of}, {time.perf_counter() - begun:.0f} s", flush=True)
 
-    def hide_one(label: Label) -> list[Halves]:
-        try:
-            return hide_all(model, stream, bins, cuts, [label], shares=(0.0, 1.0))
-        except ConvergenceError:
-            unconverged.append(label.name)
-            return []
-
-    if unconverged is None:
-        found = hide_all(model, stream, bins, cuts, labels, say, shares=(0.0, 1.0))
-    else:
-        with ThreadPoolExecutor(count_jobs(model.n_jobs)) as pool:
-            found = [halves for one in pool.map(hide_one, labels) for halves in one]
-    families = {name: LABELS[name].family for name in names if name not in (unconverged or ())}
+    found = hide_all(model, stream, bins, cuts, labels, say, shares=(0.0, 1.0))
+    families = {name: LABELS[name].family for name in names}
     return Learner(found, families, SHIPPED, allowance_of(model.model_, None).shrinkage)
 
 
@@ -242,29 +230,62 @@ def by_column(learner: Learner, names: Sequence[str]) -> str:
 
 def with_regression(model: cl.ecological.DistributionRegression, people: Path) -> str:
     """Lay out the five labels of the first study for distribution regression and the baselines."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    table = pq.read_table(people)
+    frame, (houses,) = table.to_pandas(), table.select(["household"]).combine_chunks().to_batches()
+    first = Half("household", model.seed_).mask(houses)
+    errors: dict[str, list[list[float]]] = {"DistributionRegression": [], "neighborhood": [], "goodman": []}
     for label in FIVE:
-        table = cl.diagnostics.hidden_label(
-            model,
-            people,
-            label,
-            by=list(DIMENSIONS),
-            hidden=LABELS[label].hidden,
-            methods=("regression", "neighborhood", "goodman"),
-            n_draws=60,
-        ).select(by="all")
-        for method, error, rmse, held in zip(
-            table["method"], table["estimate"], table["place_rmse"], table["coverage"], strict=True
-        ):
-            found.setdefault(str(method), []).append((float(error), float(rmse), float(held)))
+        known = frame[label].notna().to_numpy()
+        parts = [_half(model, frame[known], label, first[known] == side) for side in (True, False)]
+        nation, local = (pd.concat([part[k] for part in parts]) for k in (0, 1))
+        for method, values in errors.items():
+            column = "estimate" if method == "DistributionRegression" else method
+            square = (local[column] - local.truth) ** 2
+            good = square.notna()
+            held = np.mean((nation.conf_low <= nation.truth) & (nation.truth <= nation.conf_high))
+            rmse = float(np.sqrt(np.average(square[good], weights=local.population[good])))
+            values.append([float((nation[column] - nation.truth).abs().mean()), rmse, float(held)])
         print(f"{label}: all methods", flush=True)
     rows = []
-    for method, values in found.items():
+    for method, values in errors.items():
         error, rmse, held = np.mean(values, axis=0)
         each = ", ".join(points(v[0]) for v in values)
-        said = "DistributionRegression" if method == "regression" else method
-        rows.append([said, points(error, 2), points(rmse, 2), "–" if np.isnan(held) else f"{held:.2f}", each])
+        held_ = f"{held:.2f}" if method == "DistributionRegression" else "–"
+        rows.append([method, points(error, 2), points(rmse, 2), held_, each])
     return lay(["method", "error", "region RMSE", "model's coverage", f"error of {', '.join(FIVE)}"], rows)
+
+
+def _half(model: Any, frame: pd.DataFrame, label: str, mine: FloatArray) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Learn a label from the composition of one half and the totals of the other: answers of the nation and of places, with truths."""
+    frame = frame.assign(yes=frame[label] * frame.weight, square=frame.weight**2)
+    sums, everybody = (
+        f.groupby("region", observed=True)[["yes", "weight", "square"]].sum() for f in (frame[~mine], frame)
+    )
+    n = sums.weight**2 / sums.square
+    places = model.places_.table.to_pandas().merge(
+        pd.DataFrame({"label_yes": sums.yes / sums.weight * n, "label_all": n}), left_on="region", right_index=True
+    )
+    asked = {**model.arguments_, "successes": "label_yes", "trials": "label_all"}
+    del asked["cluster"]  # which distribution regression does not take
+    asked["columns"] = [c for c in model.columns_ if c not in (label, *LABELS[label].hidden)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        fitted_ = clone(model).fit(frame[mine], places, unmatched="drop", **asked)
+        rate = (everybody.yes / everybody.weight).loc[list(fitted_.places_.keys)].to_numpy()
+        totals = fitted_.places_.totals  # answers add up to the totals of everybody, which the fit has not seen
+        totals = replace(totals, successes=(rate * totals.trials[0])[None])
+        fitted_.places_ = replace(fitted_.places_, totals=totals)
+        nation, local = [], []
+        for name in (c for c in DIMENSIONS if c not in (label, *LABELS[label].hidden)):
+            for keys, found in (([name], nation), (["region", name], local)):
+                rollup = "all" if keys == [name] else None
+                answer = fitted_.estimate(by=name, rollup=rollup, n_draws=60).to_frame("pandas")
+                truth = frame.groupby(keys, observed=True).agg(
+                    yes=("yes", "sum"), people=("weight", "sum"), count=("weight", "size")
+                )
+                found.append(answer.join(truth, on=keys).assign(truth=lambda f: f.yes / f.people))
+    within = pd.concat(local)
+    return pd.concat(nation), within[within["count"] >= LEAST_PEOPLE]
 
 
 def north_carolina(data: Path, people: Path) -> str:
@@ -347,7 +368,6 @@ def main() -> None:
     parser.add_argument("--labels", nargs="+", choices=list(LABELS))
     parser.add_argument("--world", choices=["fifteen", "nation"], default="fifteen")
     parser.add_argument("--regression", action="store_true")
-    parser.add_argument("--exact", action="store_true", help="the exact form of the likelihood in the same tables")
     parser.add_argument("--print", action="store_true", dest="only_print")
     parser.add_argument("--jobs", type=int)
     asked = parser.parse_args()
@@ -371,13 +391,7 @@ def main() -> None:
         names = asked.labels or [*DEVELOPMENT, *LATER]
         learner = hide_labels(model, people, names)
         fresh = hide_labels(model, people, FRESH)
-        exact, unconverged = None, []
-        if asked.exact:
-            # the same places, bins and halves of households; people are taken as they are, not smoothed
-            twin = copy.copy(model)
-            twin.likelihood = "exact"
-            exact = hide_labels(twin, people, names, unconverged)
-        text = page(learner, fresh, exact, unconverged, model, n, time.perf_counter() - begun, fifteen)
+        text = page(learner, fresh, model, n, time.perf_counter() - begun, fifteen)
         if fifteen:
             text = text.replace("<!-- nc -->", CAROLINA.format(table=north_carolina(asked.data, people)))
     text = "\n".join(line for line in text.splitlines() if not line.startswith("<!--")) + "\n"
@@ -391,8 +405,6 @@ def main() -> None:
 def page(
     learner: Learner,
     fresh: Learner,
-    exact: Learner | None,
-    unconverged: Sequence[str],
     model: cl.EcologicalInference,
     n: int,
     seconds: float,
@@ -406,11 +418,6 @@ def page(
         "constants of the other families": scores_of(learner, "learned"),
         "the same by a normal law": scores_of(learner, "normal"),
     }
-    if exact is not None:
-        plain = Learner(list(exact.labels.values()), exact.families, SHIPPED, {})
-        ways["exact form, under the model"] = scores_of(exact, "alone")
-        ways["exact form, not shrunk, constants of the other families"] = scores_of(plain, "learned")
-        ways["exact form, constants of the other families"] = scores_of(exact, "learned")
     learned = ways["constants of the other families"]
     first = [name for name in DEVELOPMENT if name in learner.labels]
     later = [name for name in LATER if name in learner.labels]
@@ -438,7 +445,6 @@ def page(
         worse=", ".join(worse) or "none",
         forms=FORMS,
         codes=CODES,
-        exact=SEVEN if exact is None else EXACT.format(unconverged=", ".join(sorted(unconverged)) or "none"),
     )
 
 
@@ -465,29 +471,6 @@ FORMS = """| law of effects | A 16: held | score | A 5: held | score | B 21: hel
 | 3 degrees, distance .4, all stretched | 0.962 | 23.3 | 0.900 | 25.0 | 0.934 | 26.2 | 0.931 | 0.947 | 24.3 | 0.963 |
 | 3 degrees, distance .45, prior stretched | 0.952 | 23.7 | 0.900 | 24.1 | 0.939 | 26.5 | 0.938 | 0.947 | 24.6 | 0.969 |
 | 4 degrees, prior stretched (shipped) | 0.954 | 23.5 | 0.900 | 24.5 | 0.938 | 26.6 | 0.938 | 0.947 | 24.5 | 0.969 |"""
-SEVEN = """The exact form (`likelihood="exact"`) beside it, fitted to the same halves with people as they are (it does not smooth their
-shares), on seven of these labels: own, free, inc100, pov150, pinc50, ba and dis, the first ones of the list, since a label takes it 17 s of
-processor. Its effects have the mean and the covariance of its draws, and are then given the same closed form of confounding; as it ships
-they are not shrunk. All rows are by a normal law (tau .28 where constants are said to be those shipped). tau from other families is
-learned on these seven alone, four families, which asks for a Student quantile and wide intervals; the shipped constants were chosen on
-these columns, and their rows compare the forms only. In the same tables for all labels: `--exact`.
-
-|  | error | coverage | width | score | worst label | crossings | score | region RMSE | coverage | score |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| neighborhood | 6.75 | – | – | – | – | – | – | 7.73 | – | – |
-| aggregate form, under the model | 4.45 | 0.761 | 13.2 | 42.4 | ba 0.64 | 0.768 | 59.7 | 5.53 | 0.807 | 33.2 |
-| exact form, under the model | 4.84 | 0.646 | 10.4 | 61.5 | ba 0.36 | 0.633 | 91.1 | 5.69 | 0.736 | 43.4 |
-| aggregate form, shrunk, shipped constants of a normal law | 3.77 | 0.971 | 24.8 | 25.6 | dis 0.91 | 0.990 | 36.1 | 4.89 | 0.983 | 24.3 |
-| exact form, shrunk, the same constants | 3.83 | 0.965 | 23.9 | 26.2 | dis 0.88 | 0.979 | 36.2 | 4.78 | 0.976 | 24.0 |
-| aggregate form, not shrunk, constants of the other families | 4.45 | 0.980 | 32.6 | 32.9 | dis 0.91 | 0.997 | 46.9 | 5.53 | 0.992 | 30.4 |
-| exact form, not shrunk, constants of the other families | 4.84 | 0.978 | 32.5 | 34.3 | ba 0.91 | 0.983 | 47.7 | 5.69 | 0.986 | 30.0 |
-
-"""
-EXACT = """The exact form (`likelihood="exact"`) is fitted to the same halves, with people as they are: it does not smooth their shares. Its
-effects have the mean and the covariance of its draws, and are then given the same closed form of confounding, shrunk and not (as it
-ships, it is not). Labels on which it did not converge, an error and no numbers: {unconverged}.
-
-"""
 NATION_TEXT = """# Hidden labels in all regions
 
 The study of [](hidden-labels.md) once more with {n} adult citizens in the {places} regions of all states but California and Texas, whose
@@ -559,7 +542,7 @@ time when shrinkage came to be chosen:
 
 {fresh}
 
-{exact}Intervals *under the model* know the sampling of people and the scales of the effects. They do not know that groups live in
+Intervals *under the model* know the sampling of people and the scales of the effects. They do not know that groups live in
 special places, and that error does not shrink with more people. One standard deviation of effects on the logit scale, tau, allows for
 it, and is multiplied by a scale of each column that has heavy tails (Student's law of 4 degrees of freedom): learned from all labels tau
 is {tau}. Effects of columns in which places differ much are shrunk by .45, as shipped: {shrinkage}. With eight labels of four families

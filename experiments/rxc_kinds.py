@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
-from ecological_data import NZ_YEARS, OTHER, Known, new_zealand, small_tables
+from ecological_data import NZ_YEARS, Known, new_zealand, small_tables
 from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
@@ -258,10 +258,8 @@ def election_left_out(by_year: dict[int, list[Score]]) -> float:
     return float(np.mean(hits))
 
 
-def pooled(districts: Sequence[Known], named: bool, symmetric: bool) -> list[Score]:
-    """Fit the districts of one election together, candidates named by party or by a number that means nothing."""
-    if not named:
-        districts = [unnamed(k) for k in districts]
+def pooled(districts: Sequence[Known], symmetric: bool) -> list[Score]:
+    """Fit the districts of one election together."""
     sides = []
     for options, counts in (("groups", "X"), ("outcomes", "T")):
         names = list(dict.fromkeys(o for k in districts for o in getattr(k, options)))
@@ -271,7 +269,7 @@ def pooled(districts: Sequence[Known], named: bool, symmetric: bool) -> list[Sco
         sides.append(dict(zip(names, np.concatenate(blocks).T, strict=True)))
     begun = time.perf_counter()
     where_from = [k.name for k in districts for _ in k.X]
-    found = ecological.rxc(*sides, pool=where_from, labels=None if named else "match", symmetric=symmetric)
+    found = ecological.rxc(*sides, pool=where_from, symmetric=symmetric)
     seconds = (time.perf_counter() - begun) / len(districts)
     row = {key: i for i, key in enumerate(zip(*(found[name] for name in found.keys), strict=True))}
     constants = VOTES["pool", symmetric]
@@ -279,14 +277,6 @@ def pooled(districts: Sequence[Known], named: bool, symmetric: bool) -> list[Sco
         scored(k, found, constants, seconds, np.array([row[k.name, g, o] for g in k.groups for o in k.outcomes]))
         for k in districts
     ]
-
-
-def unnamed(known: Known) -> Known:
-    """Number the candidates in the order of their votes, which differs between districts."""
-    order = np.argsort(-known.T.sum(axis=0))
-    names = {int(c): f"candidate {k}" for k, c in enumerate(order)}
-    outcomes = tuple(o if o == OTHER else names[c] for c, o in enumerate(known.outcomes))
-    return Known(known.name, known.groups, outcomes, known.X, known.T, known.truth)
 
 
 def line(cells: Iterable[object]) -> str:
@@ -438,10 +428,9 @@ def votes_part(folder: Path, every: int) -> list[str]:
         }
         add(f"alone, labels tie parties to candidates{', both directions' if symmetric else ''}", by_year, constants)
     for symmetric in (False, True):
-        for named in (True, False):
-            by_year = {y: pooled(ks[::POOLED_EVERY], named, symmetric) for y, ks in elections.items()}
-            how = "options matched by name" if named else "options matched without names"
-            add(f"pooled, {how}{', both directions' if symmetric else ''}", by_year, VOTES["pool", symmetric])
+        by_year = {y: pooled(ks[::POOLED_EVERY], symmetric) for y, ks in elections.items()}
+        how = "options matched by name" + (", both directions" if symmetric else "")
+        add(f"pooled, {how}", by_year, VOTES["pool", symmetric])
     return out
 
 
@@ -507,8 +496,7 @@ less being better. Made by `experiments/rxc_kinds.py`.
   from 0.08 to 0.16, tables that are warned of left out), and scores the state left out.
 - **What was chosen after seeing a score.** The list of pairings: a trial on two states had outcomes of three values among the fifteen
   (4.27 % error, coverage .975); outcomes of two values took their place, and those of three moved to the other pairings, where they
-  count. The warning's numbers come from this page. Matching by the group that stands out alone was 0.37 points behind names (176
-  electorates, both directions); matching by profiles was then added, and is scored on the same electorates. k and s0 of `labels=` come
+  count. The warning's numbers come from this page. k and s0 of `labels=` come
   from these elections; "election left out" learns them on the others.
 - **Votes.** 349 electorates of New Zealand, 2002 to 2014, whose combinations of party and candidate votes were counted; options below 3
   % are merged.
@@ -530,9 +518,8 @@ were in sight when the constants were chosen.
 {votes}
 
 Answers with `kind="votes"` are those of the version before, to ten digits; on all 349 electorates they have 4.91 % pooled in both
-directions ([known truth](ecological-truth.md)). The rows "pooled" here are of every second electorate. Options "matched without names"
-have candidates numbered by their votes in each district ("candidate 0", ...), and `labels="match"` ties them to parties by fits of each
-district alone. The second row is what the wrong kind costs.
+directions ([known truth](ecological-truth.md)). The rows "pooled" here are of every second electorate.
+The second row is what the wrong kind costs.
 
 ## Where expectation-maximization stops
 {em}

@@ -41,7 +41,11 @@ def folder(tmp_path_factory):
     ages.head(0).to_csv(where / "empty.csv", index=False)
     rows = [(i, j) for i in range(4) for j in range(3)]
     large = [square(500 + 2 * i, 700 + 2 * j, 2, name=f"L{i}{j}", n=20 + 10 * i + j) for i, j in rows]
-    every = [square(500 + i, 700 + j, 1, code=f"s{i}-{j}", people=100 + i) for i in range(8) for j in range(6)]
+    every = [
+        square(500 + i, 700 + j, 1, code=f"s{i}-{j}", people=100 + i, share=0.1 + 0.1 * i)
+        for i in range(8)
+        for j in range(6)
+    ]
     write_squares(where / "large.geojson", large)
     write_squares(where / "every.geojson", every)
     write_squares(where / "degrees.geojson", [square(0.1 * i, 50, 0.1, name=str(i), n=5 + i) for i in range(6)])
@@ -103,7 +107,7 @@ def test_areas_that_share_a_curve(crosslevel, folder):
     assert "north" in out
 
 
-def test_means_shares_rates_and_open_ends(crosslevel, folder):
+def test_means_shares_and_open_ends(crosslevel, folder):
     means = ("binned", "ages.csv", "--lower", "lo", "--upper", "hi", "--mean-of", "height", "--sizes", "people")
     told = json.loads(crosslevel(*means, "--at", "18-25", "--kernel", "matern32", "--json", cwd=folder).out)
     gp = cl.BinnedGP("matern32").fit(cl.Intervals.from_edges(EDGES), COUNTS / 4, quantity="mean", sizes=10 * COUNTS)
@@ -111,10 +115,6 @@ def test_means_shares_rates_and_open_ends(crosslevel, folder):
         gp.predict(cl.Intervals([18], [25]))[0], rel=1e-6
     )
     told = json.loads(crosslevel(*ASKED, "--trials", "people", "--at", "18-25", "--json", cwd=folder).out)
-    assert told["answers"]["estimates"]["rows"][0]["estimate"] == pytest.approx(0.1, rel=0.05)
-    told = json.loads(
-        crosslevel(*ASKED, "--exposure", "people", "--quantity", "rate", "--at", "18-25", "--json", cwd=folder).out
-    )
     assert told["answers"]["estimates"]["rows"][0]["estimate"] == pytest.approx(0.1, rel=0.05)
     asked = ("binned", "open.csv", *ASKED[2:], "--tail", "8", "--at", "60+", "--at", "60:70", "--json")
     told = json.loads(crosslevel(*asked, cwd=folder).out)
@@ -157,6 +157,10 @@ def test_totals_carried_over_to_other_areas(crosslevel, folder):
         np.testing.assert_allclose([r[column] for r in rows], wanted[column], rtol=1e-9)
     told = crosslevel(*asked, "--population", "people", "--out", "areas", "--report", cwd=folder).out
     assert "people_weighted" in told
+    rates = ("areas", "every.geojson", "large.geojson", "--value", "share", "--kind", "rate", "--population", "people")
+    told = json.loads(crosslevel(*rates, "--key", "code", "--target-key", "name", "--json", cwd=folder).out)
+    first = next(r for r in told["answers"]["estimates"]["rows"] if r["name"] == "L00")  # squares of columns 0 and 1
+    assert first["estimate"] == pytest.approx((0.1 * 100 + 0.2 * 101) / 201)
     assert (folder / "areas" / "report.html").stat().st_size > 10_000
 
 
@@ -212,7 +216,6 @@ def test_maps_that_cannot_be_used_are_refused(crosslevel, folder, asked, words):
         ((*ASKED, "--pool", "aera"), "--pool aera is not a column"),
         ((*ASKED, "--likelihood", "poison"), "Did you mean 'poisson'"),
         ((*ASKED, "--kernel", "eqq"), "Did you mean 'eq'"),
-        ((*ASKED, "--quantity", "rate"), "exposure"),
         ((*ASKED, "--report"), "--report needs a folder"),
         ((*ASKED, "--out", "ages.csv"), "is a file; name a folder"),
         ((*ASKED, "--level", "95"), "level"),

@@ -8,7 +8,7 @@ import pytest
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
-from crosslevel.binned import areas, baselines, privacy
+from crosslevel.binned import areas
 from crosslevel.data.batches import open_batches
 from crosslevel.data.columns import plain_array
 from crosslevel.data.readers import read_county_votes
@@ -44,10 +44,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         (lambda: areas.shared_estimates("a map", [1.0], SQUARES, [1.0] * 4), "large"),
         (lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, correlations=[1.0]), "correlations"),
         (lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, n_draws=5e-324), "n_draws"),
-        (lambda: privacy.privacy_warnings([1], [2.0]), "regions"),
-        (lambda: privacy.privacy_warnings(SQUARES, [2.0]), "y has 1"),
-        (lambda: baselines.composite_link(np.eye(3), np.ones(3), order=float("-inf")), "order"),
-        (lambda: baselines.composite_link({}, np.ones(3)), "C "),
         (lambda: open_batches({"x": [1]}, column_types=3).to_table(), "column_types"),
         (lambda: read_county_votes("votes.csv", recode=7), "recode"),
         (lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j), "methods"),

@@ -59,10 +59,6 @@ def _imputed(**given: Any) -> Any:
     return cl.CrossLevelImputer().fit(X, **known).transform(X, known["partition"])
 
 
-def _counts(**given: Any) -> Any:
-    return cl.BinnedCountGP(kernel="eq").fit(BINS, **{"y": EVENTS, **given}).estimate(quantity="rate")["estimate"]
-
-
 def _binned(regions: Any = BINS, **given: Any) -> Any:
     known = {"y": EVENTS, "quantity": "mean", **given}
     return cl.BinnedGP(**GIVEN_BINS).fit(regions, **known).estimate()["estimate"]
@@ -108,7 +104,6 @@ DOORS = [
     Door("BinnedGP y, polygons", EVENTS, lambda v: _binned(TOWNS, y=v)),
     Door("BinnedGP sizes", RISK, lambda v: _binned(sizes=v)),
     Door("BinnedGP std_error", RISK, lambda v: _binned(std_error=v / 100)),
-    Door("BinnedCountGP exposure", RISK, lambda v: _counts(exposure=v)),
     Door(
         "BinnedCountGP trials",
         RISK,

@@ -27,12 +27,8 @@ EXEMPT = {
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),
     **dict.fromkeys(("data.simulate.Nation", "data.simulate.NationFiles"), MADE),
     **dict.fromkeys((f"data.batches.{name}" for name in ("Batches", "Piece", "Source")), "what open_batches makes"),
-    **dict.fromkeys(
-        (f"binned.gaussian.kernels.{name}" for name in ("BoundKernel", "Kernel")), "what eq() and others make"
-    ),
     "embedding.BagSums": "the sums of one pass, which MeanEmbedding adds up; tested in tests/embedding",
     "data.readers.read_brfss": "needs a file of SAS; tested in tests/data",
-    "binned.gaussian.kernels.read_number": WORDS,
     **dict.fromkeys(("errors.listed", "errors.nearest", "errors.unknown_name"), WORDS),
 }
 """Public names without a case, and why."""

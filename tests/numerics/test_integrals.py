@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, special
+from scipy import integrate
 
-from crosslevel.errors import InputError
 from crosslevel.numerics.integrals import squared_exponential
-from crosslevel.numerics.integrals.correlations import Antiderivative, White, correlation, spectral_density
+from crosslevel.numerics.integrals.correlations import Correlation, spectral_density
 from crosslevel.numerics.integrals.pairs import CODES, fill_square
 
 NAMES = ("eq", "matern12", "matern32", "matern52")
@@ -74,7 +73,7 @@ def piece(name, a, b, low, high, rise, top, length):
 
 def one(name, s, t, s2, t2, length=1.0):
     limits = [np.array([x], dtype=float) for x in (s, t, s2, t2)]
-    return correlation(name).covariance((limits[0], limits[1]), (limits[2], limits[3]), length)[0][0, 0]
+    return Correlation(name).covariance((limits[0], limits[1]), (limits[2], limits[3]), length)[0][0, 0]
 
 
 SIZES = (1e-6, 1e-3, 0.1, 0.6, 1.3, 30.0, 1e3)
@@ -136,9 +135,9 @@ def test_derivative_by_log_length_is_the_difference_quotient(name):
     rng = np.random.default_rng(0)
     s = np.concatenate([np.sort(rng.uniform(0, 8, 7)), rng.uniform(0, 8, 4)])
     t = s + np.concatenate([10.0 ** rng.uniform(-3, 1, 7), np.zeros(4)])
-    K, G = correlation(name).covariance((s, t), None, length, gradient=True)
-    up = correlation(name).covariance((s, t), None, length * np.exp(step))[0]
-    down = correlation(name).covariance((s, t), None, length * np.exp(-step))[0]
+    K, G = Correlation(name).covariance((s, t), None, length, gradient=True)
+    up = Correlation(name).covariance((s, t), None, length * np.exp(step))[0]
+    down = Correlation(name).covariance((s, t), None, length * np.exp(-step))[0]
     np.testing.assert_allclose(G, (up - down) / (2 * step), atol=3e-9 * K.max(), rtol=1e-7)
 
 
@@ -146,7 +145,7 @@ def test_derivative_by_log_length_is_the_difference_quotient(name):
 def test_shared_edges_give_what_pairs_give(length):
     edges = np.cumsum(np.random.default_rng(1).uniform(0.01, 1.5, 30))
     s, t = edges[:-1], edges[1:]
-    K, G = correlation("eq").covariance((s, t), None, length, gradient=True)
+    K, G = Correlation("eq").covariance((s, t), None, length, gradient=True)
     P, Q = np.empty_like(K), np.empty_like(K)
     fill_square(CODES["eq"], np.sqrt(0.5) / length, s, t, P, Q)
     np.testing.assert_allclose(K, P, rtol=1e-11, atol=1e-300)
@@ -184,38 +183,11 @@ def test_matrices_of_bins_and_points_are_positive(name, length):
     rng = np.random.default_rng(3)
     s = np.append(rng.uniform(0, 30, 40), rng.uniform(0, 30, 20))
     t = s + np.append(rng.uniform(0.01, 8, 40), np.zeros(20))
-    K = correlation(name).covariance((s, t), None, length)[0]
+    K = Correlation(name).covariance((s, t), None, length)[0]
     assert (K == K.T).all()
     w = np.linalg.eigvalsh(K)
     assert w[0] > -1e-14 * w[-1]
-    np.testing.assert_allclose(correlation(name).diagonal((s, t), length), np.diag(K), rtol=1e-9)
-
-
-def double_antiderivative(name, r):
-    """H(r) of a correlation of length 1: even, H'' = k, H'(0) = 0."""
-    rate = {"eq": 0.5, "matern12": 1.0, "matern32": 3.0, "matern52": 5.0}[name] ** 0.5
-    z = r * rate
-    if name == "eq":
-        return (np.pi**0.5 * z * special.erf(z) + np.exp(-z * z)) / (2 * rate**2)
-    slope, of_decay = {
-        "matern12": (1.0, np.ones_like(z)),
-        "matern32": (2.0, 3.0 + z),
-        "matern52": (8.0 / 3.0, 5.0 + 7.0 / 3.0 * z + z * z / 3.0),
-    }[name]
-    return (slope * z + of_decay * np.exp(-z)) / rate**2
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_kernel_of_ones_own_is_its_double_antiderivative(name):
-    mine = Antiderivative(lambda r: double_antiderivative(name, r))
-    s = np.array([0.0, 0.5, 2.0, 1.0, 4.0])
-    t = np.array([1.0, 3.0, 5.0, 1.0, 4.0])
-    K, G = mine.covariance((s, t), None, 1.3, gradient=True)
-    exact, slope = correlation(name).covariance((s, t), None, 1.3, gradient=True)
-    np.testing.assert_allclose(K, exact, atol=2e-7)
-    np.testing.assert_allclose(K[:3, :3], exact[:3, :3], rtol=1e-12)
-    np.testing.assert_allclose(G, slope, atol=2e-5)
-    np.testing.assert_allclose(mine.diagonal((s, t), 1.3), np.diag(exact), atol=2e-7)
+    np.testing.assert_allclose(Correlation(name).diagonal((s, t), length), np.diag(K), rtol=1e-9)
 
 
 @pytest.mark.parametrize("z", [0.0, 0.3, 2.0, 5.99, 6.01, 9.0, 20.0, 27.0])
@@ -228,32 +200,6 @@ def test_the_double_tail_keeps_its_digits_however_far(z):
             lambda s, weight=weight: weight(z + s) * s * np.exp(-s * (2.0 * z + s)), 0.0, far, epsabs=0, epsrel=1e-12
         )[0]
         assert found == pytest.approx(truth * np.exp(-z * z), rel=1e-10, abs=0.0)
-
-
-def test_a_kernel_of_ones_own_uses_the_derivatives_and_the_density_it_is_given():
-    """matern12: H = r + exp(-r), H' = 1 - exp(-r), k = exp(-r), density 2 / (1 + w^2)."""
-    mine = Antiderivative(
-        lambda r: r + np.exp(-r), lambda r: -np.expm1(-r), lambda r: np.exp(-r), lambda w: 2 / (1 + w * w)
-    )
-    s, t = np.array([0.0, 0.5, 2.0, 1.0, 4.0]), np.array([1.0, 3.0, 5.0, 1.0, 4.0])
-    K, G = mine.covariance((s, t), None, 1.3, gradient=True)
-    exact, slope = correlation("matern12").covariance((s, t), None, 1.3, gradient=True)
-    np.testing.assert_allclose(K, exact, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(G, slope, rtol=1e-9, atol=1e-9)
-    half = Antiderivative(mine.H, mine.slope)  # k by differences of the slope
-    np.testing.assert_allclose(half.covariance((s, t), None, 1.3)[0], exact, atol=1e-10)
-    w = np.array([0.0, -0.7, 3.0])
-    for found, expected in zip(mine.spectral_density(w, 1.3), spectral_density("matern12", w, 1.3), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
-    assert half.spectral_density(w, 1.3) is None
-    assert mine.covariance((s, t), None, 1.3)[1] is None
-
-
-def test_a_double_antiderivative_with_a_slope_at_zero_is_refused():
-    with pytest.raises(InputError):
-        Antiderivative(lambda r: 1.5 * r + np.exp(-r))
-    with pytest.raises(InputError):
-        Antiderivative(3)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -271,16 +217,11 @@ def test_spectral_density_is_the_fourier_transform(name):
 
 def test_white_noise_is_what_is_shared():
     s, t = np.array([0.0, 1.0, 5.0]), np.array([2.0, 4.0, 5.0])
-    K, _ = White().covariance((s, t), None, 1.0)
+    K, _ = Correlation("white").covariance((s, t), None, 1.0)
     assert K.tolist() == [[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]
-    assert White().diagonal((s, t), 1.0).tolist() == [2.0, 3.0, 0.0]
-    across, slope = White().covariance((s, t), (np.array([1.5, 9.0]), np.array([3.0, 10.0])), 2.0, gradient=True)
+    assert Correlation("white").diagonal((s, t), 1.0).tolist() == [2.0, 3.0, 0.0]
+    across, slope = Correlation("white").covariance(
+        (s, t), (np.array([1.5, 9.0]), np.array([3.0, 10.0])), 2.0, gradient=True
+    )
     assert across.tolist() == [[0.5, 0.0], [1.5, 0.0], [0.0, 0.0]]
     assert not slope.any()  # no lengthscale changes what is shared
-
-
-def test_unknown_names():
-    with pytest.raises(InputError, match="kernel="):
-        correlation("eqq")
-    with pytest.raises(InputError):
-        spectral_density("white", [0.0], 1.0)

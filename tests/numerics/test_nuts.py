@@ -1,4 +1,4 @@
-"""The one runner of NUTS: draws have the moments of their density, rounds go on until they suffice."""
+"""The one runner of NUTS: draws have the moments of their density."""
 
 from __future__ import annotations
 
@@ -17,48 +17,29 @@ DATA = {"mean": np.array([1.0, -2.0]), "sd": np.array([0.5, 3.0])}
 
 
 @pytest.fixture(scope="module")
-def two_rounds():
+def drawn():
     start = {"x": np.random.default_rng(0).standard_normal((4, 2))}
-    asked = []
-
-    def enough(draws):
-        asked.append(draws.values["x"].shape)
-        return draws.values["x"].shape[1] >= 1000
-
-    drawn = sample_nuts(
-        potential, DATA, start, n_warmup=200, n_draws=500, seed=1, target=0.8, max_rounds=5, enough=enough
-    )
-    return drawn, asked
+    return sample_nuts(potential, DATA, start, n_warmup=200, n_draws=1000, seed=1, target=0.8)
 
 
-def test_moments_are_those_of_the_density(two_rounds):
-    x = two_rounds[0].values["x"].reshape(-1, 2)
+def test_moments_are_those_of_the_density(drawn):
+    assert drawn.values["x"].shape == (4, 1000, 2)
+    assert drawn.diverging.shape == drawn.n_steps.shape == drawn.energy.shape == (4, 1000)
+    assert drawn.n_divergent == 0
+    x = drawn.values["x"].reshape(-1, 2)
     assert x.dtype == np.float64
     np.testing.assert_allclose((x.mean(axis=0) - DATA["mean"]) / DATA["sd"], 0.0, atol=0.1)
     np.testing.assert_allclose(x.std(axis=0) / DATA["sd"], 1.0, atol=0.1)
 
 
-def test_rounds_go_on_until_they_suffice(two_rounds):
-    drawn, asked = two_rounds
-    assert asked == [(4, 500, 2), (4, 1000, 2)]
-    assert drawn.values["x"].shape == (4, 1000, 2)
-    assert drawn.diverging.shape == drawn.n_steps.shape == drawn.energy.shape == (4, 1000)
-    assert drawn.n_divergent == 0
-    halves = drawn.values["x"][:, :500], drawn.values["x"][:, 500:]
-    assert not np.array_equal(*halves)  # the second round goes on, it does not repeat the first
-
-
-def test_telling_counts_every_iteration_and_moves_no_draw(two_rounds):
+def test_telling_counts_every_iteration_and_moves_no_draw(drawn):
     start, heard = {"x": np.random.default_rng(0).standard_normal((4, 2))}, []
-    told = sample_nuts(
-        potential, DATA, start, n_warmup=200, n_draws=500, seed=1, target=0.8, max_rounds=5,
-        enough=lambda draws: draws.values["x"].shape[1] >= 1000, tell=lambda *at: heard.append(at),
-    )  # fmt: skip
+    given = {"n_warmup": 200, "n_draws": 1000, "seed": 1, "target": 0.8}
+    told = sample_nuts(potential, DATA, start, **given, tell=lambda *at: heard.append(at))
+    np.testing.assert_array_equal(told.values["x"], drawn.values["x"])
     for name in ("diverging", "n_steps", "energy", "acceptance"):
-        np.testing.assert_array_equal(getattr(told, name), getattr(two_rounds[0], name))
-    np.testing.assert_array_equal(told.values["x"], two_rounds[0].values["x"])
-    first = [(i, 700) for i in range(1, 701)]  # the second round adds its own
-    assert heard == [(0, None), *first, *((i, 1200) for i in range(701, 1201))]
+        np.testing.assert_array_equal(getattr(told, name), getattr(drawn, name))
+    assert heard == [(0, None), *((i, 1200) for i in range(1, 1201))]
 
 
 def test_what_the_told_function_raises_stops_the_run():

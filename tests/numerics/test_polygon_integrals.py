@@ -137,7 +137,7 @@ def test_sines_agree_with_cubature(shrink):
         [[[0, 0], [2, 0], [2, 1]], [[0, 0], [2, 1], [0, 1]], [[0, 1], [1, 1], [1, 2]], [[0, 1], [1, 2], [0, 2]]]
     )
     low, width = np.array([-1.0, -2.0]), np.array([4.5, 5.0])
-    rule = cubature(triangles * shrink, [0, 0, 0, 0], n=30)
+    rule = cubature(triangles * shrink, np.zeros(4, dtype=int), 30)
     truth = rule.weight @ sines(rule.x, low, width, INDEX)
     got = polygon_sines(edges_of(ELL * shrink), low, width, INDEX)[0]
     np.testing.assert_allclose(got / shrink**2, truth / shrink**2, rtol=0, atol=5e-14)

@@ -109,9 +109,11 @@ def test_districts_are_a_question_of_their_own(study, tmp_path):
     row = found.select(contest="Mayor", district="2").table.to_pylist()[0]
     assert table.rows[0][2] == (
         f"{row['candidate']} {100 * row['share']:.1f}",
-        f"wins {row['probability_wins']:.2f}",
+        f"most votes {row['probability_wins']:.2f}",
     )
-    assert table.note.endswith("beneath, the probability that the candidate of choice of Black voters wins there.")
+    assert table.note.endswith(
+        "beneath, the probability that the candidate of choice of Black voters received the most."
+    )
     said = [i for b in made.document.blocks if isinstance(b, Items) for i in b.items]
     assert found.diagnostics["findings"][0] in said
     assert (tmp_path / "s" / "results" / "Proposed-districts-1.json").is_file()

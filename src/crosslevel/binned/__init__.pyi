@@ -2,7 +2,6 @@
 
 from crosslevel.binned import areas as areas
 from crosslevel.binned.counts.estimator import BinnedCountGP as BinnedCountGP
-from crosslevel.binned.gaussian import kernels as kernels
 from crosslevel.binned.gaussian.estimator import BinnedGP as BinnedGP
 from crosslevel.binned.interpolation import interpolate as interpolate
 from crosslevel.binned.regions.boxes import Boxes as Boxes

@@ -1,4 +1,4 @@
-"""Carry totals of one set of polygons over to another: areal interpolation with margins of error.
+"""Carry totals, means or rates of one set of polygons over to another: areal interpolation with margins of error.
 
 The two sets are cut into their common parts. The log density of part k of source b and target t is
 
@@ -11,6 +11,9 @@ people take the place of area. A source is a sum over its parts, y_b ~ Poisson(s
 squared standard error. Scales, lengthscale, the size of the white part and whether there is a slope are averaged over a grid by
 evidence times prior. Only shares inside a source come from the model: its total is what was published, and in each draw a value
 from its own distribution.
+
+A mean or rate times the size of its source (area, or people) is a total, over parts that weigh what they have of this size; a target
+has the totals of its parts over their size.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from crosslevel.data.planes import check_planes
 from crosslevel.data.progress import count_steps
 from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.data.signatures import checked
-from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, listed
+from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, listed, unknown_name
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import quantile_interval
@@ -58,6 +61,7 @@ OVERLAP = 0.05
 SLACK = 0.02
 """Relative error up to which the fit must meet a total. Shares are scaled to the totals afterwards, and millions of people known exactly
 would leave a ridge too narrow to climb."""
+KINDS = ("total", "mean", "rate")
 EXACT = 1e-7
 """Standard error of a total, relative to it, up to which it is exact."""
 WIDE = 2.0
@@ -110,6 +114,7 @@ def interpolate(
     values: npt.ArrayLike,
     std_error: npt.ArrayLike | None = None,
     *,
+    kind: str = "total",
     population: npt.ArrayLike | None = None,
     similar_targets: bool = False,
     level: float = 0.95,
@@ -117,21 +122,25 @@ def interpolate(
     random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> Estimates:
-    """Estimate totals of target polygons from totals of source polygons, with intervals.
+    """Estimate totals, means or rates of target polygons from those of source polygons, with intervals.
 
     Parameters
     ----------
     source, target : Polygons
         In one plane (``Polygons(..., project=source)``). The two sets may cross each other; polygons of one set may not overlap.
     values : (n_sources,)
-        Counts or other totals that cannot be negative. What carries names is matched to those of the polygons.
+        What is known of the sources; it cannot be negative. What carries names is matched to those of the polygons.
     std_error : (n_sources,), optional
-        Standard errors of ``values``; a published 90 % margin of error is 1.645 of them. Without it totals are exact.
-    population : (n_targets,), optional
-        People of the targets among whom ``values`` counts some: dasymetric weights. Without it the areas of the targets are used.
+        Standard errors of ``values``; a published 90 % margin of error is 1.645 of them. Without it values are exact.
+    kind : {"total", "mean", "rate"}, default "total"
+        What ``values`` are: counts and other totals, which are added up; means, averaged by area or by the people of ``population``;
+        or shares of ``population``, averaged by the people of the common ground.
+    population : (n_targets,), or (n_sources,) for means and rates, optional
+        Of totals: people of the targets among whom ``values`` counts some, dasymetric weights; without it the areas of the targets are
+        used. Of means and rates: people of the sources, whose mean or rate it is, spread evenly over each; rates need it.
     similar_targets : bool
         Whether the targets were drawn to hold similar numbers of people, as census areas are: the small ones then lie where people
-        are dense, as far as the sources show it. Not with ``population``, which says where people are.
+        are dense, as far as the sources show it. Not with ``population``, which says where people are, and of totals only.
     level : float
         Of the intervals.
     n_draws : int
@@ -142,19 +151,19 @@ def interpolate(
     Returns
     -------
     Estimates
-        One row per target: the estimate (estimates of the parts of a source add up to its total), its standard error and interval of
-        the count, and beside it what plain weighting by area (``area_weighted``) or people (``people_weighted``) says.
+        One row per target: the estimate (of totals, estimates of the parts of a source add up to its value), its standard error and
+        interval, and beside it what plain weighting by area (``area_weighted``) or people (``people_weighted``) says.
 
     Warns
     -----
     CrosslevelWarning
-        Where targets leave out ground of the sources, whose people are then in no target, or the reverse; and where an estimate is
-        above the population of its target.
+        Where targets leave out ground of the sources, whose people are then in no target, or the reverse; where an estimate is
+        above the population of its target; and where totals look like rates.
 
     See Also
     --------
     crosslevel.binned.areas.share_out : small areas inside large ones, counts as binomial.
-    crosslevel.binned.BinnedGP : means and densities.
+    crosslevel.binned.BinnedGP : means and densities of any sign.
 
     Examples
     --------
@@ -165,36 +174,56 @@ def interpolate(
     ([450.0, 700.0, 350.0], 1500.0)
     >>> bool((found["conf_low"] < found["estimate"]).all())
     True
+    >>> homes = {"kind": "rate", "population": [100, 300, 200], "n_draws": 400}
+    >>> interpolate(strips([0, 2, 4, 6]), strips([0, 4, 6]), [0.1, 0.2, 0.3], **homes)["estimate"].round(6)
+    array([0.175, 0.3  ])
     """
     check_level(level)
     n_draws = check_whole(n_draws, "n_draws", 2)
+    if kind not in KINDS:
+        raise unknown_name("kind", kind, KINDS, "kind")
     for name, polygons in (("source", source), ("target", target)):
         check_kind(polygons, Polygons, name, "pass Polygons")
     check_planes(source, target)
     for name, polygons in (("source", source), ("target", target)):
         _refuse_overlap(polygons, name)
-    if similar_targets and population is not None:
+    if similar_targets and (population is not None or kind != "total"):
         raise InputError(
-            "similar_targets=True cannot act with population, which says where people are; leave one of the two out."
+            "similar_targets=True is for totals, and cannot act with population, which says where people are; leave one out."
         )
-    y, error, people = _read(source, target, values, std_error, population)
+    known, error, people = _read(source, target, values, std_error, kind, population)
     parts, seed = _cut(source, target), read_seed(random_state)
-    said = _describe_cover(source, target, parts, y)
-    for text in said:
-        warnings.warn(text, CrosslevelWarning, stacklevel=3)
-    weight, x = _weights(parts, target, people)
-    x = x if similar_targets else np.zeros_like(x)
-    prior = DENSITY if people is None else RATE
+    said = _describe_cover(source, target, parts, known, kind)
+    if kind == "total":
+        y = known
+        weight, x = _weights(parts, target, people)
+        x = x if similar_targets else np.zeros_like(x)
+        whole = bool((y == np.rint(y)).all())
+    else:
+        size = source.volumes if people is None else people
+        weight, x = (size / source.volumes)[parts.source] * parts.area, np.zeros(len(parts.area))
+        # a mean has no unit of its own: as many events as the fit tells apart; a rate counts some of its people
+        unit = size if kind == "rate" else size / (float(known @ size) or 1.0) * len(known) / SLACK**2
+        y, error = known * unit, error * unit
+        weight *= (unit / size)[parts.source]
+        whole = kind == "rate"
+    prior = DENSITY if people is None and kind == "total" else RATE
     shares, used = _shares(parts, y, error, weight, x, prior, n_draws, np.random.default_rng(seed), progress)
     met = parts.target >= 0
     into = np.zeros((len(weight), len(target)))
     into[np.flatnonzero(met), parts.target[met]] = 1.0
+    if kind != "total":
+        into /= weight @ into
     own = y[parts.source]
     estimate = (shares.mean(axis=0) * own) @ into
-    if people is not None and (over := _describe_excess(target, estimate, people)):
-        warnings.warn(over, CrosslevelWarning, stacklevel=3)
+    if kind == "total" and people is not None and (over := _describe_excess(target, estimate, people)):
         said.append(over)
-    spread = quantile_interval(_counts(parts, y, error, shares, np.random.default_rng([seed, 1])) @ into, level)
+    if kind == "total" and (doubt := _describe_rates(known, estimate)):
+        said.append(doubt)
+    for text in said:
+        warnings.warn(text, CrosslevelWarning, stacklevel=3)
+    counts = _counts(parts, y, error, shares, whole, np.random.default_rng([seed, 1]))
+    spread = quantile_interval(counts @ into, level)
     (key, names), *_ = target.labels().items()
     plain = "area_weighted" if people is None else "people_weighted"
     return Estimates.build(
@@ -208,24 +237,24 @@ def interpolate(
         },
         keys=[key],
         kind="binned",
-        method="totals of areas carried over to others by " + ("density" if people is None else "rates among people"),
+        method=f"{kind}s of areas carried over to others by " + ("density" if people is None else "rates among people"),
         level=level,
-        interval="predictive quantile of the total",
+        interval=f"predictive quantile of the {kind}",
         provenance=Provenance.of(
-            call=f"interpolate({len(y)} areas, {len(target)} areas)",
+            call=f"interpolate({len(y)} areas, {len(target)} areas, kind={kind!r})",
             seed=seed,
             data={"values": fingerprint({"y": y, "std_error": error})},
         ),
         diagnostics={"converged": True, "parts": len(weight), **used},
         warnings=said,
-        title="Totals of other areas",
+        title=f"{kind.capitalize()}s of other areas",
     )
 
 
 def _read(
-    source: Polygons, target: Polygons, values: Any, std_error: Any, population: Any
+    source: Polygons, target: Polygons, values: Any, std_error: Any, kind: str, population: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Put totals, standard errors and people in the order of the polygons, and check them."""
+    """Put values, standard errors and people in the order of the polygons, and check them."""
     (values,) = align_to_regions(source, values, argument="values")
     y = check_counts(values, "values", 1)
     check_length(y, "values", len(source), "source polygons")
@@ -236,12 +265,23 @@ def _read(
         error = check_counts(std_error, "std_error", 1)
         check_length(error, "std_error", len(source), "source polygons")
         check_size(error, "std_error")
+    if kind == "rate" and (population is None or y.max() > 1.0):
+        raise InputError(
+            f"kind='rate' takes shares of population, the people of each source; population is {'' if population is None else 'not '}"
+            f"None and values reach {y.max():g}. Pass the people, and divide percent by 100; means of anything are kind='mean'."
+        )
     if population is None:
         return y, error, None
-    (population,) = align_to_regions(target, population, argument="population")
+    counted, whose = (target, "target polygons") if kind == "total" else (source, "source polygons")
+    (population,) = align_to_regions(counted, population, argument="population")
     people = check_counts(population, "population", 1)
-    check_length(people, "population", len(target), "target polygons")
+    check_length(people, "population", len(counted), whose)
     check_size(people, "population")
+    if kind != "total" and not people.all():
+        raise InputError(
+            f"population has nobody in {int((people == 0).sum()):,} source polygon(s), rows {listed(np.flatnonzero(people == 0))} of "
+            "values; drop them."
+        )
     return y, error, people
 
 
@@ -263,7 +303,7 @@ def _refuse_overlap(polygons: Polygons, argument: str) -> None:
         )
 
 
-def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatArray) -> list[str]:
+def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatArray, kind: str) -> list[str]:
     """Refuse sets that do not meet, and say which ground only one of them covers."""
     (theirs,), (ours,) = target.labels().values(), source.labels().values()
     met = parts.target >= 0
@@ -287,7 +327,7 @@ def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatAr
             "part that sources cover."
         )
     out = np.unique(parts.source[~met])
-    if len(out) and y[out].any():
+    if kind == "total" and len(out) and y[out].any():
         said.append(
             f"{len(out):,} source polygon(s) reach beyond the targets ({listed([ours[i] for i in out])}); what lies there is in no row, so "
             "the rows add up to less than values."
@@ -305,6 +345,17 @@ def _describe_excess(target: Polygons, estimate: FloatArray, people: FloatArray)
         f"{len(over):,} target polygon(s) have an estimate above their population ({listed([names[k] for k in over])}), first "
         f"{names[i]!r} with {estimate[i]:,.10g} of {people[i]:,.10g}; values count some of population. Check that both are of one year "
         "and one unit; where population only says where to look, such as homes, it is a weight and this is no fault."
+    )
+
+
+def _describe_rates(y: FloatArray, estimate: FloatArray) -> str:
+    """Say which totals are likely rates or means: fractions none of which is above 1, or hardly a whole number up to 100."""
+    broken = y != np.rint(y)
+    if not broken.any() or (y.max() > 1.0 and (y.max() > 100.0 or broken.mean() < 0.5)):
+        return ""
+    return (
+        f"values lie between {y.min():.3g} and {y.max():.3g} with fractions, as rates and means do; as totals they are added up, to "
+        f"{estimate.max():.3g} in one target. If they are rates pass kind='rate' with the people of the sources, if means kind='mean'."
     )
 
 
@@ -399,7 +450,9 @@ def _shares(
     return raw / (raw @ member)[:, parts.source], used
 
 
-def _counts(parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _counts(
+    parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, whole: bool, rng: np.random.Generator
+) -> FloatArray:
     """Draw the count of every part, (n_draws, k): a total of its distribution, and who of a finite number is where."""
     total = np.tile(y, (len(shares), 1))
     known = (error > EXACT * y) & (error <= WIDE * y)
@@ -408,7 +461,7 @@ def _counts(parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, 
     wide = (error > 0) & (error > WIDE * y)
     total[:, wide] = np.abs(y[wide] + rng.standard_normal((len(shares), int(wide.sum()))) * error[wide])
     total = total[:, parts.source]
-    if (y != np.rint(y)).any():  # not counts
+    if not whole:
         return shares * total
     # the beta of given mean and size has the variance of a binomial share
     drawn = rng.standard_gamma(np.maximum(shares * total, 1e-8)) + 1e-300

@@ -123,11 +123,6 @@ class RegionEstimator(BaseEstimator):
         observed = (regions.lower, regions.upper, y)
         return histogram(curve, ax, observed=observed, totals=self.quantity_ == "total", **options)
 
-    @property
-    def _curve_quantity(self) -> str | None:
-        """What a curve of this model shows; None for the quantity of the fit."""
-        return None
-
     @abstractmethod
     def _ends(self) -> tuple[float, float]:
         """Give the ends of one axis."""
@@ -141,7 +136,7 @@ class RegionEstimator(BaseEstimator):
         tables = {"regions": self.estimate(level=level)}
         if isinstance(self._observed, Intervals):
             points = np.linspace(*self._ends(), REPORT_POINTS)
-            tables["curve"] = self.estimate(points, self._curve_quantity, level)
+            tables["curve"] = self.estimate(points, level=level)
         return tables
 
     def _check_drawable(self) -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 BESIDE: dict[str, tuple[str, str]] = {
     "neighborhood": (ORANGE, "square"),
-    "survey_direct": ("#56B4E9", "diamond"),
     "goodman": (GREEN, "triangle-up"),
     "rxc": (PURPLE, "diamond"),
     "homogeneous": ("#56B4E9", "triangle-down"),

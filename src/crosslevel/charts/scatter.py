@@ -114,9 +114,7 @@ def predicted_bags(
     """
     for name in ("truth", "size"):
         if name not in estimates.table.column_names:
-            raise InputError(
-                f"estimates has no column {name!r}; pass model.estimate(bags, y=y), or the predictions of cross_validate_bags."
-            )
+            raise InputError(f"estimates has no column {name!r}; pass model.estimate(bags, y=y).")
     truth, size, sd = (_numbers(estimates, n) for n in ("truth", "size", "std_error"))
     if not np.isfinite(sd).all():
         raise InputError("estimates has rows without std_error; classes of bags have none, draw est.plot('intervals').")
@@ -198,7 +196,7 @@ def bag_calibration(scores: Estimates, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     scores : Estimates
-        Of `crosslevel.diagnostics.calibration_table` or the scores of `cross_validate_bags`: key ``stratum``, with ``nominal``.
+        Of `crosslevel.diagnostics.calibration_table`: key ``stratum``, with ``nominal``.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -217,7 +215,7 @@ def bag_calibration(scores: Estimates, ax: Axes | None = None) -> Axes:
     ['all (90)', '5 (45)']
     """
     if "nominal" not in scores.table.column_names or scores.keys != ("stratum",):
-        raise InputError("scores is no table of coverage; pass that of calibration_table or of cross_validate_bags.")
+        raise InputError("scores is no table of coverage; pass that of calibration_table.")
     return draw(coverage_chart(scores), ax)
 
 

@@ -190,7 +190,5 @@ _NAMES = {
     "rxc": "R x C model",
     "goodman": "Goodman regression",
     "neighborhood": "everybody like their place",
-    "survey_direct": "respondents as they answered",
-    "survey_n": "respondents",
     "effective_size": "people behind it (effective)",
 }

@@ -1,4 +1,4 @@
-"""``crosslevel areas``: totals of other areas, from the totals of some, with their margins of error."""
+"""``crosslevel areas``: totals, means or rates of other areas, from those of some, with their margins of error."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from crosslevel.errors import InputError
 
 EXAMPLES = (
     "crosslevel areas tracts.geojson wards.geojson --value homes --margin homes_moe --key geoid --target-key ward",
+    "crosslevel areas tracts.geojson wards.geojson --value poverty --kind rate --population people",
     "crosslevel areas msoa.geojson lsoa.geojson --value n65 --population everybody --out run/ --report",
 )
 AREAS = "Areas"
 Z90 = 1.6448536269514722
 OPTIONS = [
-    Option("source", "file", "GeoJSON of the areas whose totals are known.", argument=True, required=True),
+    Option("source", "file", "GeoJSON of the areas whose values are known.", argument=True, required=True),
     Option("target", "file", "GeoJSON of the target areas.", argument=True, required=True),
-    Option("value", help="Property of SOURCE: its totals.", required=True, panel=AREAS),
-    Option("std_error", help="Property of SOURCE: standard errors of the totals.", panel=AREAS, excludes=("margin",)),
+    Option("value", help="Property of SOURCE: its totals, means or rates (--kind).", required=True, panel=AREAS),
+    Option("std_error", help="Property of SOURCE: standard errors of the values.", panel=AREAS, excludes=("margin",)),
     Option("margin", help="Property of SOURCE: 90% margins of error, as the Census Bureau gives them.", panel=AREAS),
-    Option("population", help="Property of TARGET: its population, of which the totals are a part.", panel=AREAS),
+    Option(
+        "population",
+        help="Property of TARGET: its population, of which totals are a part; of SOURCE for means and rates.",
+        panel=AREAS,
+    ),
     Option("key", help="Property that names an area of SOURCE.", panel=AREAS),
     Option("target_key", help="The same for TARGET, if it differs.", panel=AREAS),
     *from_signature(interpolate, "Answer", skip=("source", "target", "values", "std_error", "population")),
@@ -35,7 +40,12 @@ def run(given: Given, job: Job) -> None:
     maps = {name: job.read_map(name) for name in ("source", "target")}
     known: dict[str, Any] = {
         name: read_property(maps[side], given[name], f"--{name.replace('_', '-')}", given[side])
-        for name, side in (("value", "source"), ("std_error", "source"), ("margin", "source"), ("population", "target"))
+        for name, side in (
+            ("value", "source"),
+            ("std_error", "source"),
+            ("margin", "source"),
+            ("population", "target" if given.get("kind", "total") == "total" else "source"),
+        )
         if name in given
     }
     if "margin" in known:

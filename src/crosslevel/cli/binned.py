@@ -26,7 +26,7 @@ EXAMPLES = (
 BINS, AREAS = "Bins of one axis", "Areas"
 MODELS: dict[str, Any] = {"counts": BinnedCountGP, "gaussian": BinnedGP}
 FITS = {name: cls.fit for name, cls in MODELS.items()}
-COLUMNS = {"sizes": "column", "std_error": "column", "trials": "column", "exposure": "column", "pool": "column"}
+COLUMNS = {"sizes": "column", "std_error": "column", "trials": "column", "pool": "column"}
 OF_BINS = [
     Option("lower", help="Column of lower limits.", panel=BINS, column_of="data", needs=("upper",)),
     Option(

@@ -455,7 +455,7 @@ def total_column(counts: FloatArray) -> int | None:
     return int(np.argmax(found)) if found.any() else None
 
 
-def total_rows(counts: FloatArray, within: Sequence[object] | None = None) -> list[int]:
+def total_rows(counts: FloatArray) -> list[int]:
     """Find the rows that are, in every column, the sum of all other rows: of three rows with people, at least.
 
     Where all rows have the same composition, one equal number makes all equal: that can be chance, and they are left alone.
@@ -464,8 +464,6 @@ def total_rows(counts: FloatArray, within: Sequence[object] | None = None) -> li
     ----------
     counts : (n_rows, n_columns)
         Missing values count nobody.
-    within : (n_rows,), optional
-        What each row is a part of; rows are compared with the sum of the others of the same whole.
 
     Examples
     --------
@@ -473,16 +471,12 @@ def total_rows(counts: FloatArray, within: Sequence[object] | None = None) -> li
     [2]
     """
     counts = np.nan_to_num(counts, posinf=0.0, neginf=0.0)
-    wholes: dict[object, int] = {}
-    code = np.array([wholes.setdefault(w, len(wholes)) for w in within or [None] * len(counts)], dtype=np.intp)
-    people = counts.sum(axis=1)
-    shares = counts / np.where(people > 0, people, 1.0)[:, None]
-    sums = np.zeros((len(wholes), counts.shape[1]))
-    np.add.at(sums, code, counts)
-    same = (people > 0) & (np.abs(2 * counts - sums[code]) <= SAME_SUM * sums[code]).all(axis=1)
-    found = []
-    for i in np.flatnonzero(same).tolist():
-        beside = shares[(code == code[i]) & (people > 0)]
-        if len(beside) >= 3 and np.ptp(beside, axis=0).max() > SAME_SUM:
-            found.append(i)
-    return found
+    there = counts.sum(axis=1) > 0
+    counts, rows = counts[there], np.flatnonzero(there)
+    if len(rows) < 3:
+        return []
+    shares, sums = counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=0)
+    if np.ptp(shares, axis=0).max() <= SAME_SUM:
+        return []
+    same = (np.abs(2 * counts - sums) <= SAME_SUM * sums).all(axis=1)
+    return [int(row) for row in rows[same]]

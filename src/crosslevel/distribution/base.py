@@ -155,7 +155,7 @@ class BagEstimator(BaseEstimator):
             interval="none",
             provenance=self._provenance("diagnostics_"),
             diagnostics=self.diagnostics_,
-            warnings=["A model keeps no bags; report its estimate(bags), or cross_validate_bags, to see predictions."],
+            warnings=["A model keeps no bags; report its estimate(bags) to see predictions."],
             title="What the fit says of itself",
         )
         return {"fit": found}

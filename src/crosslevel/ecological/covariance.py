@@ -369,14 +369,6 @@ def square_root(K: FloatArray) -> FloatArray:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def factor_places(K: FloatArray, W: FloatArray) -> FloatArray:
-    """Factor I + W^1/2 K W^1/2, (q, q)."""
-    root = np.sqrt(W)
-    B = root[:, None] * K * root
-    B[np.diag_indices_from(B)] += 1.0
-    return np.asarray(linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False))
-
-
 def divide_draws(weights: FloatArray, n: int) -> Int64Array:
     """Divide n draws among points by their weights, n in all.
 

@@ -26,7 +26,6 @@ DENOMINATORS = ("voters", "people", "turnout")
 TAKEN = (
     *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighborhood", "goodman"),
     *("population", "effective_size", "distance", "shift", "outcome", "against", "model_low", "model_high"),
-    *("survey_direct", "survey_n"),
 )
 """Columns of the answer that a key must not be called: they would take its place."""
 

@@ -138,33 +138,6 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class Gaussian:
-    """A measurement of f itself, with known precision; the approximation is then exact.
-
-    Attributes
-    ----------
-    values, precision : (n,)
-        Where the precision is 0 nothing was measured.
-    """
-
-    values: FloatArray
-    precision: FloatArray
-
-    def slopes(self, f: FloatArray) -> Slopes:
-        """Give the log likelihood at f with three derivatives."""
-        off = self.values - f
-        seen = self.precision > 0
-        value = 0.5 * np.log(self.precision[seen] / (2 * np.pi)).sum() - 0.5 * float(self.precision @ off**2)
-        first = self.precision * off
-        scale = self.precision * np.maximum(np.abs(self.values), np.abs(f))
-        return Slopes(float(value), first, self.precision, np.zeros_like(f), scale)
-
-    def start(self) -> FloatArray:
-        """Give the measurements."""
-        return self.values
-
-
-@dataclass(frozen=True)
 class Mode:
     """The mode of f and what the approximation needs of it.
 

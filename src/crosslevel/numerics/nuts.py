@@ -1,7 +1,6 @@
-"""Run NUTS on a log density in double precision: all chains in one vectorized program, more draws until they suffice.
+"""Run NUTS on a log density in double precision: all chains in one vectorized program.
 
-The samplers are numpyro's; jax is imported when a chain is run. Two models use this: ``distribution.sampled`` and the
-``inference="nuts"`` of ``ecological.persons``.
+The samplers are numpyro's; jax is imported when a chain is run.
 """
 
 from __future__ import annotations
@@ -100,8 +99,6 @@ def sample_nuts(
     n_draws: int,
     seed: int,
     target: float = 0.85,
-    max_rounds: int = 1,
-    enough: Callable[[NutsDraws], bool] | None = None,
     tell: Tell | None = None,
 ) -> NutsDraws:
     """Sample from exp(-potential).
@@ -115,17 +112,13 @@ def sample_nuts(
     start : mapping of name to (n_chains, ...)
         Where the chains begin.
     n_warmup, n_draws : int
-        Of every chain; ``n_draws`` are made in every round.
+        Of every chain.
     seed : int
     target : float
         Acceptance the step size is tuned to.
-    max_rounds : int
-        Go on with further rounds of draws until ``enough`` says so.
-    enough : callable, optional
-        Looks at all draws so far.
     tell : callable, optional
         Called with the iterations done and all of them, those of all chains at once, warm-up included; first with (0, None), for the
-        program is compiled before. A further round adds its own. It only counts: the draws are the same.
+        program is compiled before. It only counts: the draws are the same.
     """
     import jax
     import jax.numpy as jnp
@@ -146,25 +139,20 @@ def sample_nuts(
     with double_precision():
         given = {name: jnp.asarray(v) for name, v in data.items()}
         first = {name: jnp.asarray(v) for name, v in start.items()}
-        begin, go_on = _programs(potential, n_warmup, n_draws, target, tell is not None)
+        begin = _program(potential, n_warmup, n_draws, target, tell is not None)
         if tell is not None:
             tell(0, None)
         _COUNTED[number] = step
         try:
-            state, kept = begin(jax.random.split(jax.random.PRNGKey(seed), n_chains), first, given, number)
-            parts = [_to_numpy(kept)]
-            for _ in range(max_rounds - 1):
-                if enough is None or enough(_joined(parts)):
-                    break
-                of += n_draws
-                state, kept = go_on(state, given, number)
-                parts.append(_to_numpy(kept))
+            kept = begin(jax.random.split(jax.random.PRNGKey(seed), n_chains), first, given, number)
+            # copied out of the device, whose buffers may go with the program
+            values, extra = ({name: np.array(v) for name, v in part.items()} for part in kept)
             jax.effects_barrier()  # the last iterations are counted
         except jax.errors.JaxRuntimeError as error:
             raise error if failed is None else failed from None
         finally:
             del _COUNTED[number]
-    return _joined(parts)
+    return NutsDraws(values, *(extra[name] for name in FIELDS))
 
 
 def _count(number: Any) -> None:
@@ -172,10 +160,8 @@ def _count(number: Any) -> None:
 
 
 @lru_cache(maxsize=8)
-def _programs(
-    potential: Callable[[Any, Any], Any], n_warmup: int, n_draws: int, target: float, told: bool
-) -> tuple[Any, Any]:
-    """Compile warm-up with the first draws, and further draws, of all chains; ``told`` calls back once for each iteration of all."""
+def _program(potential: Callable[[Any, Any], Any], n_warmup: int, n_draws: int, target: float, told: bool) -> Any:
+    """Compile warm-up and draws of all chains; ``told`` calls back once for each iteration of all."""
     import jax
     from jax.experimental import io_callback
     from numpyro.infer.hmc import hmc
@@ -188,35 +174,13 @@ def _programs(
             io_callback(_count, None, number)
         return now
 
-    def draw(state: Any, data: Any, number: Any) -> tuple[Any, Any]:
+    def begin(key: Any, first: Any, data: Any, number: Any) -> Any:
         def keep(now: Any, _: Any) -> tuple[Any, Any]:
             now = step(now, data, number)
             return now, (now.z, {name: getattr(now, name) for name in FIELDS})
 
-        return jax.lax.scan(keep, state, None, length=n_draws)
-
-    def begin(key: Any, first: Any, data: Any, number: Any) -> tuple[Any, Any]:
         state = start(first, n_warmup, target_accept_prob=target, model_args=(data,), rng_key=key)
         state, _ = jax.lax.scan(lambda now, _: (step(now, data, number), None), state, None, length=n_warmup)
-        return draw(state, data, number)
+        return jax.lax.scan(keep, state, None, length=n_draws)[1]
 
-    return jax.jit(jax.vmap(begin, (0, 0, None, None))), jax.jit(jax.vmap(draw, (0, None, None)))
-
-
-def _to_numpy(kept: Any) -> tuple[dict[str, AnyArray], dict[str, AnyArray]]:
-    """Copy draws out of the device, whose buffers may go with the program."""
-    values, extra = kept
-    return {n: np.array(v) for n, v in values.items()}, {n: np.array(v) for n, v in extra.items()}
-
-
-def _joined(parts: list[tuple[dict[str, AnyArray], dict[str, AnyArray]]]) -> NutsDraws:
-    values, extra = (
-        {name: np.concatenate([part[i][name] for part in parts], axis=1) for name in parts[0][i]} for i in (0, 1)
-    )
-    return NutsDraws(
-        values,
-        np.asarray(extra["diverging"], dtype=bool),
-        np.asarray(extra["num_steps"], dtype=np.int64),
-        np.asarray(extra["energy"], dtype=np.float64),
-        np.asarray(extra["accept_prob"], dtype=np.float64),
-    )
+    return jax.jit(jax.vmap(begin, (0, 0, None, None)))

@@ -1,4 +1,4 @@
-"""Integrals over simplices of any dimension: exact for waves, by cubature or by random points for anything else.
+"""Integrals over simplices of any dimension: exact for waves, by a cubature for anything else.
 
 A simplex is its d + 1 corners. Its volume is |det[v_1 - v_0, ..., v_d - v_0]| / d! (Algorithm 1 of the paper prints v! for d!).
 The integral of a wave is a divided difference of the exponential (Hermite and Genocchi),
@@ -17,7 +17,6 @@ squares finds them.
 from __future__ import annotations
 
 import math
-import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -213,80 +212,11 @@ def split_simplices(vertices: FloatArray, owner: Int64Array, size: FloatArray) -
     return split[order], owners[order]
 
 
-def cubature(vertices: npt.ArrayLike, owner: npt.ArrayLike, n: int = 4, size: FloatArray | None = None) -> Rule:
-    """Make a deterministic rule for unions of simplices: the conical rule on each, after cutting those larger than ``size``.
-
-    Parameters
-    ----------
-    vertices : (s, d + 1, d)
-    owner : (s,)
-        Region of each simplex, not decreasing.
-    n : int
-        Points per axis and simplex; polynomials of degree 2n - 1 are integrated exactly.
-    size : (d,), optional
-
-    Returns
-    -------
-    Rule
-
-    Examples
-    --------
-    >>> rule = cubature([[[0, 0], [1, 0], [0, 1]]], [0], n=2)
-    >>> bool(np.isclose(rule.weight @ rule.x[:, 0], 1 / 6))
-    True
-    """
-    v, own = np.asarray(vertices, dtype=np.float64), np.asarray(owner, dtype=np.int64)
-    if size is not None:
-        v, own = split_simplices(v, own, np.asarray(size, dtype=np.float64))
+def cubature(v: FloatArray, owner: Int64Array, n: int) -> Rule:
+    """Make the conical rule on each simplex, n points per axis."""
     shares, w = conical_rule(v.shape[2], n)
     x = np.einsum("qc,scd->sqd", shares, v).reshape(-1, v.shape[2])
-    return Rule(x, (simplex_volumes(v)[:, None] * w).reshape(-1), np.repeat(own, len(w)))
-
-
-def random_rule(vertices: npt.ArrayLike, owner: npt.ArrayLike, n: int, n_points: int = 400, seed: int = 0) -> Rule:
-    """Draw the same number of uniform points in every region: the paper's Algorithm 1, with the weight volume / n_points each.
-
-    With these weights the covariance of two regions is A A' / (N N') times the sum over all N N' pairs (the paper prints
-    A A' / N). The points depend on the corners of a region and the seed alone, so a region has the same points wherever and
-    whenever it is used, and every covariance matrix is symmetric and valid. Simplices get points in proportion to their volumes;
-    none is lost to rounding on average.
-
-    Parameters
-    ----------
-    vertices : (s, d + 1, d)
-    owner : (s,)
-        Region of each simplex, not decreasing.
-    n : int
-        Number of regions.
-    n_points : int
-        Points per region.
-    seed : int
-
-    Returns
-    -------
-    Rule
-
-    Examples
-    --------
-    >>> rule = random_rule([[[0, 0], [1, 0], [0, 1]]], [0], 1, n_points=50)
-    >>> bool(np.isclose(rule.weight.sum(), 0.5)), bool((rule.x.sum(axis=1) < 1).all())
-    (True, True)
-    """
-    v, own = np.ascontiguousarray(vertices, dtype=np.float64), np.asarray(owner, dtype=np.int64)
-    volumes = simplex_volumes(v)
-    bounds = np.searchsorted(own, np.arange(n + 1))
-    x, weight = np.empty((n, n_points, v.shape[2])), np.empty((n, n_points))
-    for i in range(n):
-        mine, size = v[bounds[i] : bounds[i + 1]], volumes[bounds[i] : bounds[i + 1]]
-        rng = np.random.default_rng([seed, zlib.crc32(np.ascontiguousarray(mine).tobytes())])
-        # one point in each of n_points equal slices of the volume
-        at = (np.arange(n_points) + rng.random()) / n_points
-        which = np.minimum(np.searchsorted(np.cumsum(size) / size.sum(), at), len(mine) - 1)
-        shares = rng.standard_exponential((n_points, v.shape[1]))
-        shares /= shares.sum(axis=1, keepdims=True)
-        x[i] = np.einsum("qc,qcd->qd", shares, mine[which])
-        weight[i] = size.sum() / n_points
-    return Rule(x.reshape(-1, v.shape[2]), weight.reshape(-1), np.repeat(np.arange(n), n_points))
+    return Rule(x, (simplex_volumes(v)[:, None] * w).reshape(-1), np.repeat(owner, len(w)))
 
 
 MISFIT = 1e-11
@@ -380,31 +310,25 @@ def _fewer(
     return chosen, fewer[chosen] * (weight.sum() / fewer.sum())
 
 
-def simplex_rule(
-    vertices: FloatArray,
-    owner: Int64Array,
-    n: int,
-    scale: FloatArray | None,
-    points: str = "cubature",
-    n_points: int = 400,
-    seed: int = 0,
-) -> Rule:
-    """Make the points of bodies that are unions of simplices.
+def simplex_rule(vertices: FloatArray, owner: Int64Array, scale: FloatArray) -> Rule:
+    """Make the points of bodies that are unions of simplices, for functions that change over ``scale`` (d,).
 
-    Without a scale: three points per axis and simplex, whatever its size. With one: simplices are cut to the scale, get as many
-    points as their size asks for, and the points of each cell of that size are cut to those that matter
-    (:func:`compress`).
+    Simplices are cut to the scale, get as many points as their size asks for, and the points of each cell of that size are cut to
+    those that matter (:func:`compress`).
+
+    Parameters
+    ----------
+    vertices : (s, d + 1, d)
+    owner : (s,)
+        Region of each simplex, not decreasing.
+    scale : (d,)
 
     Examples
     --------
-    >>> rule = simplex_rule(np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]), np.array([0]), 1, np.array([5.0, 5.0]))
+    >>> rule = simplex_rule(np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]), np.array([0]), np.array([5.0, 5.0]))
     >>> bool(np.isclose(rule.weight.sum(), 0.5)), len(rule.weight) < 30
     (True, True)
     """
-    if points == "random":
-        return random_rule(vertices, owner, n, n_points, seed)
-    if scale is None:
-        return cubature(vertices, owner, 3)
     size = np.asarray(scale, dtype=np.float64) * np.ones(vertices.shape[2])
     small, own = split_simplices(vertices, owner, size)
     edges = (small[:, :, None] - small[:, None, :]) / size

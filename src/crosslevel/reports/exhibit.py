@@ -13,7 +13,7 @@ import numpy as np
 from crosslevel.charts.chart import Chart, Panel
 from crosslevel.charts.intervals import describe_cut, methods_chart, rows_chart
 from crosslevel.charts.words import count, plain
-from crosslevel.ecological.court.choice import candidate_of_choice
+from crosslevel.ecological.court.choice import UNDETERMINED, candidate_of_choice
 from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.study import (
     ContestStudy,
@@ -175,7 +175,7 @@ def _question(heading: str, parts: Sequence[Estimates]) -> Question:
 
 
 def _districts(heading: str, found: Estimates) -> list[Block]:
-    """Show proposed districts: the vote share of the group's candidate in every contest, with the probability that it wins."""
+    """Show proposed districts: the vote share of the group's candidate in every contest, with the probability that it has most."""
     rows = {(r["contest"], r["district"]): r for r in found.table.to_pylist()}
     contests, districts = (list(dict.fromkeys(key[i] for key in rows)) for i in (0, 1))
     choice = found.title[found.title.find("candidate of choice") :]  # names the group
@@ -184,15 +184,16 @@ def _districts(heading: str, found: Estimates) -> list[Block]:
         part = districts[start : start + MOST_ACROSS]
         cells = [(c, *(_performance(rows.get((c, d))) for d in part)) for c in contests]
         made.append(_table(f"{heading}: {found.title}", ("contest", *map(str, part)), cells,
-                           f"Percent of the district's votes; beneath, the probability that the {choice} wins there."))  # fmt: skip
+                           f"Percent of the district's votes; beneath, the probability that the {choice} received the most."))  # fmt: skip
     return made
 
 
 def _performance(row: Mapping[str, Any] | None) -> tuple[str, str]:
-    if row is None or row["share"] is None:
+    if row is None or row["estimate"] is None:
         return "–", ""
     p = row["probability_wins"]
-    return f"{row['candidate']} {100 * row['share']:.1f}", "" if p is None else f"wins {p:.2f}"
+    whose = UNDETERMINED if row["candidate"] is None else f"{row['candidate']} {100 * row['share']:.1f}"
+    return whose, "" if p is None else f"most votes {p:.2f}"
 
 
 def _on_data(sentence: str) -> bool:
@@ -294,7 +295,7 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
 
 def _sentence_rows(study: PolarizationStudy) -> list[tuple[str, str]]:
     rows = study.summary.table.to_pylist()
-    return [(r["contest"], r["group"]) for r in rows if r["group"] != study.reference and r["candidate"] is not None]
+    return [(r["contest"], r["group"]) for r in rows if r["group"] != study.reference and r["likeliest"] is not None]
 
 
 def _warnings(study: PolarizationStudy, methods: Sequence[str]) -> list[str]:
@@ -323,20 +324,23 @@ def _overview(study: PolarizationStudy, first: str) -> list[Block]:
     for contest, held in study.contests.items():
         own = [rows[contest, g] for g in study.groups]
         support = [_percent(r["estimate"], r["conf_low"], r["conf_high"]) for r in own]
-        names = [r["candidate"] or "–" for r in own]
-        chosen.append(
-            (contest, *((f"{n} {x}", low) for n, (x, low) in zip(names, support, strict=True)), held.winner or "tied")
-        )
+        cells = [
+            (UNDETERMINED, f"{r['likeliest']} {x}")
+            if r["likeliest"] and not r["candidate"]
+            else (f"{r['candidate'] or '–'} {x}", low)
+            for r, (x, low) in zip(own, support, strict=True)
+        ]
+        chosen.append((contest, *cells, held.winner or "tied"))
         minor = [r for r in own if r["group"] != study.reference]
         apart.append((contest, *(_percent(r["difference"], r["difference_low"], r["difference_high"]) for r in minor)))
         went.append((contest, *(_percent(r["turnout"], r["turnout_low"], r["turnout_high"]) for r in own)))
     minorities = [g for g in study.groups if g != study.reference]
     blocks: list[Block] = [*_support_figures(study, first)]
-    blocks.append(_table("Candidate of choice of each group's voters", ("contest", *study.groups, "winner"), chosen,
+    blocks.append(_table("Candidate of choice of each group's voters", ("contest", *study.groups, "most votes"), chosen,
                          f"Percent of the group's voters{level}."))  # fmt: skip
     blocks.append(_table(f"Polarization: support of a group's voters for their candidate less that of {study.reference} voters",
                          ("contest", *minorities), apart, f"Percentage points{level}."))  # fmt: skip
-    counted = ("contests", "lost", "choices_differ", "lost_where_choices_differ")
+    counted = ("contests", "determined", "lost", "choices_differ", "lost_where_choices_differ")
     rows_of = [
         (
             r["group"],
@@ -346,8 +350,19 @@ def _overview(study: PolarizationStudy, first: str) -> list[Block]:
         )
         for r in study.tally.table.to_pylist()
     ]
-    head = ("group", "contests", "candidate lost", "choice differs", "lost where it differs", "mean support")
-    note = f"Choice differs: the candidate of choice is not that of {study.reference} voters. Support in percent."
+    head = (
+        "group",
+        "contests",
+        "determined",
+        "not most votes",
+        "choice differs",
+        "not most where it differs",
+        "mean support",
+    )
+    note = (
+        "Determined: contests in which the candidate of choice is known with the probability stated. Not most votes: others received more "
+        f"in these units. Choice differs: the candidate of choice is not that of {study.reference} voters. Support in percent."
+    )
     blocks.append(_table("Over all contests", (*head, f"of {study.reference} voters"), rows_of, note))
     if any(r["turnout"] is not None for r in rows.values()):
         blocks.append(
@@ -357,12 +372,12 @@ def _overview(study: PolarizationStudy, first: str) -> list[Block]:
 
 
 def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
-    """Draw the support of every group's voters for the candidate of choice of the first group, contest by contest."""
-    rows = [r for r in study.summary.table.to_pylist() if r["group"] == first and r["candidate"] is not None]
+    """Draw the support of every group's voters for the candidate whom the first group supported most, contest by contest."""
+    rows = [r for r in study.summary.table.to_pylist() if r["group"] == first and r["likeliest"] is not None]
     made = []
     for start in range(0, len(rows), MOST_CONTESTS):
         part = rows[start : start + MOST_CONTESTS]
-        tables = [study.contests[r["contest"]].voters[study.lead].select(outcome=r["candidate"]) for r in part]
+        tables = [study.contests[r["contest"]].voters[study.lead].select(outcome=r["likeliest"]) for r in part]
         ends = {"lower": 0.0, "upper": 1.0}  # of shares without bounds
         columns = {
             n: np.concatenate(
@@ -373,7 +388,7 @@ def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
             )
             for n in ("estimate", "conf_low", "conf_high", *ends)
         }
-        names = [f"{r['contest']}: {r['candidate']}" for r in part]
+        names = [f"{r['contest']}: {r['likeliest']}" for r in part]
         found = Estimates.build(
             {"contest": np.repeat(names, [len(t) for t in tables]), "method": np.concatenate([t["group"] for t in tables]), **columns},
             keys=("contest", "method"), kind="comparison", method=tables[0].method, level=tables[0].level, interval=tables[0].interval,
@@ -384,9 +399,7 @@ def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
         assert isinstance(panel, Panel)
         marks = [m for m in panel.marks if m.form != "bar"]  # each group has bounds of its own
         panel = replace(panel, marks=marks, x=replace(panel.x, title="share of the group's voters", limits=(0.0, 1.0)))
-        caption = (
-            f"Support of each group's voters for the candidate of choice of {first} voters, by contest ({study.lead})"
-        )
+        caption = f"Support of each group's voters for the candidate whom {first} voters supported most, by contest ({study.lead})"
         level = "" if found.level is None else f"; lines are {100 * found.level:.10g} % intervals"
         made.append(
             _figure(
@@ -403,7 +416,7 @@ def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> tup
     Beside it what the marks of the figure mean.
     """
     row = next(r for r in study.summary.table.to_pylist() if r["contest"] == contest.name and r["group"] == first)
-    candidate = row["candidate"] or contest.ahead[0]
+    candidate = row["likeliest"] or contest.ahead[0]
     side = relabeled(contest.comparison.select(outcome=candidate), {"method": NAMES}, strict=False)
     side = replace(side, table=side.table.drop_columns(["outcome"]), keys=("group", "method"))
     chart = methods_chart(side, max_cells=MOST_ROWS)

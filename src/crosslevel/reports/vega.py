@@ -36,7 +36,7 @@ PANEL = 400
 SHARES = frozenset(
     {
         "estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "model_low", "model_high", "observed",
-        "neighborhood", "survey_direct", "goodman", "rxc", "truth", "naive", "published",
+        "neighborhood", "goodman", "rxc", "truth", "naive", "published",
     }
 )  # fmt: skip
 """Numbers on the scale of the estimate."""

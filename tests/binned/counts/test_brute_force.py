@@ -10,7 +10,7 @@ from crosslevel.binned import BinnedCountGP, Intervals
 from crosslevel.binned.counts.candidates import candidates
 from crosslevel.binned.counts.cells import bins_from_intervals
 from crosslevel.binned.counts.curve import flat_mean
-from crosslevel.binned.counts.histogram import SIZES, fit_counts
+from crosslevel.binned.counts.histogram import fit_counts
 from crosslevel.binned.counts.likelihoods import BinomialBins, PoissonBins
 
 LOW, HIGH = np.array([0.0, 10, 20]), np.array([10.0, 20, 30])
@@ -47,9 +47,8 @@ def into(bins, low, high):
     return ((middle > low[:, None]) & (middle < high[:, None])).astype(float)
 
 
-@pytest.mark.parametrize("family", ["poisson", "negative_binomial"])
 @pytest.mark.parametrize("overlapping", [False, True])
-def test_counts(family, overlapping):
+def test_counts(overlapping):
     """Bins apart keep their totals, so brute force is asked for shares of them; overlapping ones have expectations of their own."""
     low, high = (LOW, HIGH) if not overlapping else (LOW, np.array([15.0, 25, 30]))
     bins = bins_from_intervals(low, high, cell=2.5)
@@ -58,12 +57,8 @@ def test_counts(family, overlapping):
     f = prior_draws(bins, like, 150_000, rng)
     e = bins.weight * np.exp(f)
     lam = np.exp(f) @ bins.C.T
-    if family == "poisson":
-        log_w = stats.poisson.logpmf(COUNTS, lam).sum(axis=1)
-    else:
-        r = rng.choice(SIZES, len(f))[:, None]
-        log_w = stats.nbinom.logpmf(COUNTS, r, r / (r + lam)).sum(axis=1)
-    fit = fit_counts(bins, COUNTS, likelihood=family, roughness=(0.0,), preserve=False if overlapping else None)
+    log_w = stats.poisson.logpmf(COUNTS, lam).sum(axis=1)
+    fit = fit_counts(bins, COUNTS, roughness=(0.0,), preserve=False if overlapping else None)
     if not overlapping:
         e = e * ((COUNTS / lam) @ (bins.C > 0))
     mean, sd = posterior(log_w, e @ into(bins, *NEW).T)
@@ -97,7 +92,7 @@ def test_the_estimator_gives_the_same(monkeypatch):
     monkeypatch.setattr("crosslevel.binned.counts.curve._find_rho", lambda *_: (0.0, 0.0))
     regions, new = Intervals(LOW, HIGH), Intervals(*NEW)
     bins = bins_from_intervals(LOW, HIGH, cell=2.5)
-    for name, extra in (("poisson", {}), ("negative_binomial", {}), ("binomial", {"trials": TRIALS})):
+    for name, extra in (("poisson", {}), ("binomial", {"trials": TRIALS})):
         gp = BinnedCountGP(name).fit(regions, COUNTS, cell=2.5, **extra)
         rows = into(bins, *NEW)
         if name == "binomial":  # a share is a mean over the trials, spread evenly over their bins

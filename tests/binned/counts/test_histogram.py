@@ -10,24 +10,21 @@ import pytest
 from crosslevel.binned import BinnedCountGP, Intervals
 from crosslevel.binned.baselines import uniform_spread
 from crosslevel.binned.counts import curve as curve_module
-from crosslevel.binned.counts import rates
 from crosslevel.binned.counts.candidates import candidates, rough_covariance
-from crosslevel.binned.counts.cells import bins_from_boxes, bins_from_edges, bins_from_intervals
+from crosslevel.binned.counts.cells import bins_from_edges, bins_from_intervals
 from crosslevel.binned.counts.curve import average_curve
 from crosslevel.binned.counts.histogram import fit_counts
-from crosslevel.binned.counts.likelihoods import NegativeBinomialBins, PoissonBins
+from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.counts.pooled import pool_counts
 from crosslevel.binned.counts.predictive import (
-    draw_curves,
     draw_shares,
     interval_coverage,
     log_scores,
     randomized_pit,
 )
-from crosslevel.binned.counts.rates import fit_rates
 from crosslevel.binned.counts.targets import cell_shares, region_counts
-from crosslevel.binned.counts.validation import leave_one_out, leave_one_out_pooled, merged_skill
+from crosslevel.binned.counts.validation import leave_one_out, leave_one_out_pooled
 from crosslevel.errors import InputError
 
 EDGES = np.arange(0, 61, 10.0)
@@ -172,21 +169,6 @@ def test_nested_bins_give_what_their_differences_give():
     assert np.allclose(expected(nested, [0, 10, 30], [10, 30, 60]).mean(axis=0), [30, 30, 40])
 
 
-def test_a_large_negative_binomial_is_poisson_and_a_small_one_is_wider():
-    totals, bins = np.array([[40.0, 80, 60, 30, 20, 10]]), cut(cell=2)
-    poisson = average_curve(bins, PoissonBins(totals))
-    near = average_curve(bins, NegativeBinomialBins(totals, 1e7))
-    assert np.allclose(near.mean, poisson.mean, atol=1e-3)
-    loose = average_curve(bins, NegativeBinomialBins(totals, 3.0))
-    alone, wide = (
-        expected(replace(fit_counts(bins, totals[0], preserve=False), curve=c), [10], [20]).std()
-        for c in (poisson, loose)
-    )
-    assert wide > 2 * alone
-    learned = fit_counts(bins, totals[0], likelihood="negative_binomial")
-    assert (learned.draws(20).counts.reshape(20, 6, 5).sum(axis=2) == totals[0]).all()
-
-
 def test_shares_of_trials_are_recovered():
     rate = 1 / (1 + np.exp(3 - 0.15 * np.arange(30)))
     trials = np.full(6, 2000.0)
@@ -200,58 +182,6 @@ def test_shares_of_trials_are_recovered():
     assert np.abs(draws.mean(axis=0) - rate).max() < 0.05
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     assert np.mean((low < rate) & (rate < high)) > 0.85
-
-
-def test_rates_of_two_histograms_with_different_bins():
-    people = 20_000 * np.exp(-0.03 * np.arange(60))
-    rate = np.exp(-7 + 0.08 * np.arange(60))
-    events, below = cut(cell=2), cut([0, 15 - 1, 30, 44, 60], 2)
-    fit = fit_rates(
-        events,
-        (people * rate).reshape(6, 10).sum(axis=1).round(),
-        (below.C > 0).astype(float) @ people.reshape(30, 2).sum(axis=1),
-        below,
-    )
-    draws = fit.draw(np.eye(30), 1000, np.random.default_rng(0))
-    truth = (people * rate).reshape(30, 2).sum(axis=1) / people.reshape(30, 2).sum(axis=1)
-    assert np.abs(np.log(draws.mean(axis=0) / truth)).mean() < 0.05
-    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-    assert np.mean((low < truth) & (truth < high)) > 0.9
-    whole = fit.draw(np.ones((1, 30)), 1000, np.random.default_rng(0)).mean()
-    assert whole == pytest.approx((people * rate).sum() / people.sum(), rel=0.03)
-
-
-def test_rates_are_the_joint_posterior_of_two_curves(monkeypatch):
-    """Under one covariance of the rate: the answer of both curves stacked, seen through the second one's sum."""
-    bins = cut(cell=5)
-    alone = candidates(bins, ["matern52"]).take([24])
-    monkeypatch.setattr(rates, "candidates", lambda *_: alone)
-    people, events = np.array([30.0, 20, 40, 25, 10, 8]), np.array([3.0, 4, 9, 8, 6, 7])
-    fit = fit_rates(bins, events, people)
-    base = average_curve(bins, PoissonBins(people[None]))
-    V, K = base.covariance, alone.stack([0])[0]
-    flat = np.log(events.sum() / (bins.C @ np.exp(base.mean)).sum())
-    # h = (log people, log events, log means of the bins of people), their prior covariance, and the events' bins
-    A, B = bins.n_cells, bins.n_bins
-    across, of_people = base.with_bins[:, :A], base.with_bins[:, A:]
-    prior = np.block([[V, V, across.T], [V, V + K, across.T], [across, across, of_people]])
-    mean = np.concatenate([base.mean, base.mean + flat, base.bins])
-    like = PoissonBins(events[None])
-    modes = find_modes(prior, np.hstack([0 * bins.C, bins.C, np.zeros((B, B))]), like, mean, start=mean[None])
-    joint = posterior_covariance(modes, prior)
-    slope = bins.C * np.exp(modes.f[0, A : 2 * A]) / modes.lam[0][:, None]
-    of_h = np.block(
-        [
-            [np.eye(A), np.zeros((A, A + B))],
-            [-np.eye(A), np.eye(A), np.zeros((A, B))],
-            [np.zeros((B, A)), slope, np.zeros((B, B))],
-            [np.zeros((B, 2 * A)), np.eye(B)],
-        ]
-    )
-    expected_mean = of_h @ modes.f[0]
-    expected_mean[2 * A : 2 * A + B] = np.log(modes.lam[0])
-    assert np.allclose(fit.mean, expected_mean, atol=1e-6)
-    assert np.allclose(fit.covariance, of_h @ joint @ of_h.T, atol=1e-6)
 
 
 def test_the_mean_of_a_bin_is_known_apart_from_its_cells(monkeypatch):
@@ -270,39 +200,6 @@ def test_the_mean_of_a_bin_is_known_apart_from_its_cells(monkeypatch):
     np.testing.assert_allclose(mean, np.concatenate([curve.mean, curve.bins]))
     np.testing.assert_allclose(joint[: bins.n_cells, : bins.n_cells], V + curve.rough, atol=1e-12)
     np.testing.assert_allclose(joint, joint.T, atol=1e-12)
-
-
-def test_draws_have_the_mean_and_covariance_of_the_curve():
-    V = np.array([[4.0, 1.0, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 0.0]])
-    f = draw_curves(np.array([1.0, 2.0, 3.0]), V, 40_000, np.random.default_rng(0))
-    assert np.allclose(f.mean(axis=0), [1, 2, 3], atol=0.05)
-    assert np.allclose(np.cov(f.T), V, atol=0.1)
-
-
-def test_tens_of_millions_of_people_leave_digits():
-    totals = np.round(4e6 * np.exp(-np.arange(18) / 6))
-    fit = fit_counts(cut(np.arange(0, 91, 5)), totals, roughness=(0.05,))
-    assert np.allclose(fit.draws(3).counts.sum(axis=1), totals.sum())
-    assert (np.diff(expected(fit).mean(axis=0)) < 0).all()
-
-
-def test_ages_by_gender_answer_new_boxes():
-    """The market-research example: women of 25 to 38."""
-    lower = [[a, g] for g in (0, 1) for a in (0, 20, 40, 60)]
-    bins = bins_from_boxes(lower, np.add(lower, [20, 1]), (4, None), categorical=[1])
-    fit = fit_counts(bins, [120, 150, 90, 40, 100, 130, 110, 30], kernels=["matern52"])
-    shares = cell_shares(bins, np.array([[25.0, 0], [0, 0]]), np.array([[38.0, 1], [80, 1]]))
-    draws = fit.draws()
-    estimate = (draws.expected @ shares.T).mean(axis=0)
-    assert 60 < estimate[0] < 130
-    assert estimate[1] == pytest.approx(400)
-    assert (draws.counts @ shares[1] == 400).all()
-
-
-def test_fractional_totals_have_expectations_and_no_counts():
-    fit = fit_counts(cut(cell=2), [10.5, 20, 30, 20, 10, 5])
-    assert fit.draws(3).counts is None
-    assert expected(fit, [0], [10]).mean() == pytest.approx(10.5)
 
 
 def test_the_total_of_an_open_bin_corrects_its_tail():
@@ -351,12 +248,6 @@ def test_nested_bins_are_pooled_as_their_differences(many):
     assert expected(nested.area(2), [0], [10]).mean() == pytest.approx(totals[2, 0])
 
 
-def test_order_of_areas_does_not_matter(many):
-    _, totals, fit = many
-    back = pool_counts(cut(), totals[::-1])
-    assert np.allclose(back.f[::-1], fit.f, atol=1e-4)
-
-
 def test_areas_may_lack_bins(many):
     _, totals, fit = many
     some = totals.copy()
@@ -386,20 +277,6 @@ def test_bins_left_out_are_predicted(many, one):
     found = leave_one_out_pooled(replace(pooled, totals=odd), n_draws=200)
     assert found.pit[0, 2] > 0.999
     assert found.log_density[0, 2] < together.log_density[0, 2] - 5
-    with pytest.raises(InputError):
-        leave_one_out(replace(fit, likelihood="negative_binomial"))
-
-
-def test_skill_on_merged_bins():
-    truth = 4000 * np.exp(-0.08 * np.arange(60))
-    totals = truth.reshape(6, 10).sum(axis=1).round()
-    found = merged_skill(cut(cell=2), totals)
-    assert found.skill["uniform"] > 0.9
-    assert found.log_score["model"] > found.log_score["uniform"]
-    assert found.n == 10
-    assert BinnedCountGP().fit(AGES, totals, cell=2.0).skill() == found
-    with pytest.raises(InputError):
-        merged_skill(bins_from_edges([0, 1, 2, 3]), np.ones(3))
 
 
 def test_contradicting_overlaps_cannot_be_kept():
@@ -428,21 +305,6 @@ def test_expected_counts_take_their_bins_as_chance():
     np.testing.assert_allclose(whole["estimate"], counts, rtol=0.03)
     np.testing.assert_allclose(whole["std_error"], np.sqrt(counts + 0.5), rtol=0.12)
     assert "count_low" not in whole.table.column_names
-
-
-def test_expected_counts_of_other_models():
-    bins = Intervals.from_edges(np.arange(0, 61, 10))
-    counts = [50, 80, 90, 70, 40, 20]
-    wide = BinnedCountGP("negative_binomial", kernel="eq").fit(bins, counts).estimate(bins, "expected")["std_error"]
-    plain = BinnedCountGP("poisson", kernel="eq").fit(bins, counts).estimate(bins, "expected")["std_error"]
-    assert wide.mean() > 0.8 * plain.mean()
-    pooled = BinnedCountGP("poisson", kernel="eq").fit(
-        Intervals([0, 10, 20] * 2, [10, 20, 30] * 2), [90, 50, 30, 40, 90, 20], pool=["a"] * 3 + ["b"] * 3
-    )
-    assert (pooled.estimate(Intervals([0], [10]), "expected")["std_error"] > 4.0).all()
-    shares = BinnedCountGP("binomial", kernel="eq").fit(bins, counts, trials=np.full(6, 200.0))
-    with pytest.raises(InputError, match="quantity="):
-        shares.estimate(bins, "expected")
 
 
 def test_single_years_by_one_word():

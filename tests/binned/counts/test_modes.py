@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from crosslevel.binned.counts import modes as modes_module
-from crosslevel.binned.counts.likelihoods import BinomialBins, NegativeBinomialBins, PoissonBins
+from crosslevel.binned.counts.likelihoods import BinomialBins, PoissonBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 
 AGES = np.arange(12) + 0.5
@@ -17,7 +17,6 @@ COUNTS = np.array([[30.0, 21.0, 160.0]])
 FAMILIES = {
     "poisson": (OVERLAPPING, PoissonBins(COUNTS), np.log(8.0)),
     "one bin missing": (OVERLAPPING, PoissonBins(np.array([[30.0, np.nan, 160.0]])), np.log(8.0)),
-    "negative binomial": (OVERLAPPING, NegativeBinomialBins(COUNTS, 4.0), np.log(8.0)),
     "binomial": (
         OVERLAPPING / OVERLAPPING.sum(axis=1, keepdims=True),
         BinomialBins(np.array([[30.0, 21.0, 5.0]]), np.array([[40.0, 60.0, 90.0]])),
@@ -121,9 +120,7 @@ def test_a_wild_start_and_empty_bins_still_reach_the_mode():
     assert np.allclose(usual.f, wild.f, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "make", [PoissonBins, lambda y: BinomialBins(y, y + 3.0), lambda y: NegativeBinomialBins(y, 4.0)]
-)
+@pytest.mark.parametrize("make", [PoissonBins, lambda y: BinomialBins(y, y + 3.0)])
 def test_means_of_bins_on_the_scale_of_the_link(make):
     like, lam, step = make(np.array([[2.0, 5.0, 1.0]])), np.array([[0.1, 0.5, 0.8]]), 1e-6
     (up, _), (down, _) = like.on_link(lam + step), like.on_link(lam - step)

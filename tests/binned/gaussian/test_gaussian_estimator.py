@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, kernels, stack
+from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 from crosslevel.numerics.evidence import maximize
-from crosslevel.numerics.integrals.correlations import correlation
+from crosslevel.numerics.integrals.correlations import Correlation
 
 AGES = Intervals.from_edges([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
 PEOPLE = [21.0, 34, 60, 52, 33, 25, 17, 9, 4]
@@ -172,16 +172,6 @@ def test_the_solver_is_chosen_by_size_and_said():
     assert "relative error" in gp.solver_
     assert gp._fit.error < 1e-5
     assert np.abs(gp.predict([10.0, 33.0]) - curve(np.array([10.0, 33.0]))).max() < 0.05
-    low = np.stack(np.meshgrid(np.arange(21.0), np.arange(21.0), indexing="ij"), axis=-1).reshape(-1, 2)
-    grid = BinnedGP(variance=1.0, lengthscale=3.0, noise=0.1).fit(
-        Boxes(low, low + 1), rng.normal(size=441), quantity="total"
-    )
-    assert grid.solver_ == "Kronecker, exact integrals on a grid of 21 x 21 boxes"
-    same = BinnedGP(variance=1.0, lengthscale=3.0, noise=0.1, solver="dense").fit(
-        Boxes(low, low + 1), grid._fit.problem.y, quantity="total"
-    )
-    assert grid.log_evidence_ == pytest.approx(same.log_evidence_, rel=1e-10)
-    assert "solver: Kronecker" in grid.summary()
 
 
 def test_features_find_what_dense_finds():
@@ -199,7 +189,7 @@ def test_short_curves_move_the_window_of_features():
     """At long lengthscales they look like noise; the search must not stop there."""
     rng = np.random.default_rng(1)
     edges = np.linspace(0, 40, 201)
-    K = correlation("eq").covariance((edges[:-1], edges[1:]), None, 0.8)[0]
+    K = Correlation("eq").covariance((edges[:-1], edges[1:]), None, 0.8)[0]
     y = rng.multivariate_normal(np.zeros(200), K + 1e-4 * np.eye(200))
     bins = Intervals.from_edges(edges)
     gp = BinnedGP(solver="features").fit(bins, y, quantity="total")
@@ -253,8 +243,6 @@ def test_few_bins_have_a_prior_that_can_be_taken_away():
 def test_scikit_learn_contract():
     gp = BinnedGP(kernel="matern32", lengthscale=[1.0, 2.0], solver="dense")
     assert clone(gp).get_params() == gp.get_params()
-    own = BinnedGP(kernel=kernels.eq(variance=2.0))
-    assert clone(own).get_params()["kernel"] == own.kernel
     with pytest.raises(Exception, match="fit"):
         gp.predict([1.0])
 
@@ -287,7 +275,6 @@ def test_a_search_that_does_not_end_gives_no_numbers(monkeypatch):
         ({"kernel": "gauss"}, {}),
         ({"kernel": 3}, {}),
         ({"solver": "dens"}, {}),
-        ({"solver": "kronecker"}, {}),
         ({"solver": "features", "kernel": "eq + white"}, {}),
         ({"solver": "features", "variance": 1.0, "lengthscale": 9.0, "noise": 0.0}, {}),
         ({"convention": "papers"}, {}),
@@ -326,23 +313,6 @@ def test_bad_questions(gp):
     ):
         with pytest.raises(InputError):
             ask()
-
-
-def test_products_along_the_same_axis_are_refused():
-    with pytest.raises(InputError):
-        kernels.eq(0) * kernels.matern32(0)
-    with pytest.raises(InputError):
-        BinnedGP(kernels.eq(3)).fit(AGES, PEOPLE, quantity="total")
-
-
-def test_a_kernel_of_ones_own():
-    mine = kernels.own(lambda r: r + np.exp(-r), variance=5.0, lengthscale=10.0)
-    a = BinnedGP(mine, noise=1.0, mean=0.0).fit(AGES, PEOPLE, quantity="total")
-    b = BinnedGP("matern12", variance=5.0, lengthscale=10.0, noise=1.0, mean=0.0).fit(AGES, PEOPLE, quantity="total")
-    np.testing.assert_allclose(a.predict([33.0], return_std=True), b.predict([33.0], return_std=True), rtol=1e-5)
-    free = BinnedGP(kernels.own(lambda r: r + np.exp(-r))).fit(AGES, PEOPLE, quantity="total")
-    other = BinnedGP("matern12").fit(AGES, PEOPLE, quantity="total")
-    assert free.log_evidence_ == pytest.approx(other.log_evidence_, abs=1e-2)
 
 
 def test_regions_of_another_plane_are_refused():

@@ -1,4 +1,4 @@
-"""Three ways to one posterior: dense against brute force, Kronecker and features against dense."""
+"""Two ways to one posterior: dense against brute force, features against dense."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crosslevel.binned import Boxes, Intervals, Polygons, WeightedSum, kernels, stack
+from crosslevel.binned import Boxes, Intervals, Polygons, WeightedSum, stack
 from crosslevel.binned.gaussian import sines
 from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance, variances
 from crosslevel.binned.gaussian.dense import DenseSolver
 from crosslevel.binned.gaussian.features import FeaturePosterior, FeatureSolver, FewPosterior
-from crosslevel.binned.gaussian.kronecker import KroneckerSolver, find_grid
+from crosslevel.binned.gaussian.kernels import read_kernel
 from crosslevel.binned.gaussian.model import make_problem
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.errors import InputError
-
-
-def grid_of_boxes(rng, means=False):
-    x, y = (np.sort(rng.uniform(0, 5, n)) for n in (6, 5))
-    low = np.stack(np.meshgrid(x[:-1], y[:-1], indexing="ij"), axis=-1).reshape(-1, 2)
-    high = np.stack(np.meshgrid(x[1:], y[1:], indexing="ij"), axis=-1).reshape(-1, 2)
-    order = rng.permutation(len(low))
-    return make_problem(Boxes(low[order], high[order]), rng.normal(size=len(low)), "mean" if means else "total")
 
 
 def bins(rng, quantity="total", mean=None, **known):
@@ -39,10 +31,9 @@ def features(problem, kernel, logs, tolerance=1e-8):
 
 
 def solvers(rng):
-    one = kernels.as_kernel("eq").bind(1)
+    one = read_kernel("eq", 1)
     logs = np.log([2.0, 1.3])
-    two, logs2 = kernels.as_kernel("matern52").bind(2), np.log([2.0, 1.3, 0.8])
-    both = (kernels.eq(0) * kernels.matern32(1) + kernels.white() + kernels.constant() + kernels.eq(1)).bind(2)
+    two, both = read_kernel("matern52", 2), read_kernel("eq + white + matern32", 2)
     for problem in (
         bins(rng, mean=0.3),
         bins(rng, "mean", sizes=rng.integers(1, 9, 25)),
@@ -56,11 +47,11 @@ def solvers(rng):
         many = features(problem, one, logs, 1e-6)  # more features than regions
         wide = SineBasis(many.basis.center, many.basis.half_width, np.arange(1, 61)[:, None])
         yield FeatureSolver(problem, one, wide), logs
-    for means in (False, True):
-        problem = grid_of_boxes(rng, means)
-        yield DenseSolver(problem, two), logs2
-        yield KroneckerSolver(problem, two, find_grid(problem, two)), logs2
-    yield DenseSolver(problem, both), np.log([2.0, 1.3, 2.0, 0.1, 3.0, 0.5, 0.7])
+    low = np.stack(np.meshgrid(np.arange(5.0), np.arange(4.0), indexing="ij"), axis=-1).reshape(-1, 2)
+    for quantity in ("total", "mean"):
+        problem = make_problem(Boxes(low, low + np.array([1.0, 1.5])), rng.normal(size=20), quantity)
+        yield DenseSolver(problem, two), np.log([2.0, 1.3, 0.8])
+    yield DenseSolver(problem, both), np.log([2.0, 1.3, 2.0, 0.1, 0.5, 0.7, 1.4])
 
 
 def test_gradients_are_difference_quotients(rng):
@@ -79,7 +70,7 @@ def test_gradients_are_difference_quotients(rng):
 def test_dense_against_brute_force(rng, quantity):
     """Cut every bin into 120 slices and condition the slices."""
     problem = bins(rng, quantity, mean=0.3, sizes=rng.integers(1, 9, 25))
-    kernel, logs, noise = kernels.as_kernel("eq").bind(1), np.log([2.0, 1.3]), 0.05
+    kernel, logs, noise = read_kernel("eq", 1), np.log([2.0, 1.3]), 0.05
     lower, upper = (x[:, 0] for x in problem.regions.bounds())
     t = (np.arange(120) + 0.5) / 120
     x = (lower[:, None] + (upper - lower)[:, None] * t).ravel()
@@ -100,14 +91,14 @@ def test_dense_against_brute_force(rng, quantity):
 
 def test_estimated_level_is_generalized_least_squares(rng):
     problem = bins(rng, "mean")
-    kernel, logs = kernels.as_kernel("eq").bind(1), np.log([2.0, 1.3])
+    kernel, logs = read_kernel("eq", 1), np.log([2.0, 1.3])
     fixed = [DenseSolver(bins_with(problem, m), kernel).condition(logs, 0.1) for m in (0.0, 1.0)]
     free = DenseSolver(problem, kernel).condition(logs, 0.1)
     for m in (free.level - 0.01, free.level + 0.01):
         assert DenseSolver(bins_with(problem, m), kernel).condition(logs, 0.1).log_evidence < free.log_evidence
-    # a huge constant term is the same as an unknown level
-    wide = (kernels.eq() + kernels.constant()).bind(1)
-    other = DenseSolver(bins_with(problem, 0.0), wide).condition(np.append(logs, np.log(1e7)), 0.1)
+    # a huge term that hardly changes is the same as an unknown level
+    wide = read_kernel("eq + matern52", 1)
+    other = DenseSolver(bins_with(problem, 0.0), wide).condition(np.append(logs, np.log([1e7, 1e7])), 0.1)
     target = Intervals([0.0, 3.0], [2.0, 30.0])
     a, b = (p.predict(target, np.ones(2), covariance=True) for p in (free, other))
     np.testing.assert_allclose(a.mean, b.mean, rtol=1e-4)
@@ -122,7 +113,7 @@ def bins_with(problem, mean):
 @pytest.mark.parametrize("mean", [None, 0.2])
 def test_leave_one_out_is_leaving_one_out(rng, mean):
     problem = bins(rng, "mean", mean=mean, sizes=rng.integers(1, 5, 25))
-    kernel, logs, noise = kernels.as_kernel("matern32").bind(1), np.log([2.0, 1.3]), 0.05
+    kernel, logs, noise = read_kernel("matern32", 1), np.log([2.0, 1.3]), 0.05
     post = DenseSolver(problem, kernel).condition(logs, noise)
     left = post.left_out()
     rows = np.arange(25) != 4
@@ -142,7 +133,7 @@ def test_leave_one_out_is_leaving_one_out(rng, mean):
 @pytest.mark.parametrize("mean", [None, 0.0])
 def test_features_agree_with_dense(rng, name, mean):
     problem = bins(rng, "total", mean=mean)
-    kernel, logs, noise = kernels.as_kernel(name).bind(1), np.log([2.0, 1.3]), 0.05
+    kernel, logs, noise = read_kernel(name, 1), np.log([2.0, 1.3]), 0.05
     dense, other = DenseSolver(problem, kernel), features(problem, kernel, logs, 1e-7)
     target = stack(Intervals([1.0, 9.0], [4.0, 30.0]), [2.0, 40.0], WeightedSum(Intervals([0, 2], [1, 3]), [1.0, 2.0]))
     a, b = (s.condition(logs, noise).predict(target, np.ones(5), covariance=True) for s in (dense, other))
@@ -156,7 +147,7 @@ def test_features_agree_with_dense(rng, name, mean):
 
 def test_the_error_reported_is_the_error(rng):
     problem = bins(rng)
-    kernel, logs = kernels.as_kernel("eq").bind(1), np.log([2.0, 1.3])
+    kernel, logs = read_kernel("eq", 1), np.log([2.0, 1.3])
     span = sines.span_of(kernel, logs, *problem.regions.bounds())
     K = prior_covariance(kernel, logs, lay_out(problem.regions.pieces()))[0]
     sd = np.sqrt(np.diag(K))
@@ -171,35 +162,9 @@ def test_the_error_reported_is_the_error(rng):
         before = error
 
 
-@pytest.mark.parametrize("means", [False, True])
-def test_kronecker_agrees_with_dense(rng, means):
-    problem = grid_of_boxes(rng, means)
-    kernel, logs, noise = kernels.as_kernel("matern52").bind(2), np.log([2.0, 1.3, 0.7]), 0.05
-    ways = DenseSolver(problem, kernel), KroneckerSolver(problem, kernel, find_grid(problem, kernel))
-    target = stack(Boxes([[0.0, 0.0]], [[2.5, 3.0]]), [[1.0, 2.0], [5.0, 7.0]])
-    a, b = (s.condition(logs, noise).predict(target, np.ones(3), covariance=True) for s in ways)
-    for field in ("mean", "variance", "prior_variance", "covariance"):
-        np.testing.assert_allclose(getattr(a, field), getattr(b, field), rtol=1e-10, atol=1e-10)
-    x, y = (s.condition(logs, noise).left_out() for s in ways)
-    np.testing.assert_allclose(x.mean, y.mean, rtol=1e-9, atol=1e-9)
-    assert ways[0].objective(logs, noise).value == pytest.approx(ways[1].objective(logs, noise).value, rel=1e-12)
-
-
-def test_why_there_is_no_grid(rng):
-    problem = grid_of_boxes(rng)
-    kernel = kernels.as_kernel("eq").bind(2)
-    assert find_grid(make_problem(problem.regions, problem.y, "total", sizes=np.arange(1, 21)), kernel) == (
-        "the noise differs between regions"
-    )
-    assert "one product" in find_grid(problem, kernels.as_kernel("eq + white").bind(2))
-    assert "one axis" in find_grid(bins(rng), kernels.as_kernel("eq").bind(1))
-    few = make_problem(problem.regions[:19], problem.y[:19], "total")
-    assert find_grid(few, kernel) == "the boxes fill 19 of 20 cells"
-
-
 def test_variances_are_the_diagonal(rng):
-    kernel = (kernels.eq(0) + kernels.matern12(1) + kernels.white()).bind(2)
-    logs = np.log([1.0, 2.0, 0.5, 1.0, 0.1])
+    kernel = read_kernel("eq + matern12 + white", 2)
+    logs = np.log([1.0, 2.0, 1.5, 0.5, 1.0, 3.0, 0.1])
     regions = stack(
         Boxes([[0.0, 0.0]], [[2.5, 3.0]]),
         [[1.0, 2.0]],
@@ -214,7 +179,7 @@ def test_variances_are_the_diagonal(rng):
 def test_many_pieces_are_summed_in_parts(rng, monkeypatch):
     parts = Intervals.from_edges(np.linspace(0, 9, 41))
     regions = WeightedSum(parts, rng.normal(size=40), owner=np.repeat(np.arange(8), 5))
-    kernel, logs = kernels.as_kernel("matern32").bind(1), np.log([1.0, 2.0])
+    kernel, logs = read_kernel("matern32", 1), np.log([1.0, 2.0])
     whole = prior_covariance(kernel, logs, lay_out(regions.pieces()), gradient=True)
     monkeypatch.setattr("crosslevel.binned.gaussian.covariances.AT_ONCE", 300)
     cut = prior_covariance(kernel, logs, lay_out(regions.pieces()), gradient=True)
@@ -224,7 +189,7 @@ def test_many_pieces_are_summed_in_parts(rng, monkeypatch):
 
 def test_contradictions_without_noise_are_refused_and_consistent_repeats_are_not():
     regions = Intervals([0, 1, 0], [1, 2, 2])
-    kernel, logs = kernels.as_kernel("eq").bind(1), np.log([1.0, 2.0])
+    kernel, logs = read_kernel("eq", 1), np.log([1.0, 2.0])
     problem = make_problem(regions, [1.0, 2.0, 3.5], "total", mean=0.0)
     with pytest.raises(InputError):
         DenseSolver(problem, kernel).condition(logs, 0.0)
@@ -236,7 +201,7 @@ def test_contradictions_without_noise_are_refused_and_consistent_repeats_are_not
 def test_few_regions_and_few_features_are_one_posterior(rng, mean):
     """The same features conditioned in the space of regions and in their own."""
     problem = bins(rng, "mean", mean=mean, sizes=rng.integers(1, 5, 25))
-    kernel, logs, noise = kernels.as_kernel("matern32").bind(1), np.log([2.0, 1.3]), 0.05
+    kernel, logs, noise = read_kernel("matern32", 1), np.log([2.0, 1.3]), 0.05
     solver = features(problem, kernel, logs, 1e-3)
     assert len(solver.basis) > 25
     few, many = solver.condition(logs, noise), FeaturePosterior(solver, logs, noise, solver._state(logs, noise))
@@ -257,12 +222,12 @@ def test_few_regions_and_few_features_are_one_posterior(rng, mean):
 def test_the_exact_sample_takes_the_regions_with_few_points(monkeypatch):
     shapes = [[[i, 0], [i + 1, 0], [i + 1, 1 + i], [i, 1]] for i in range(5)]
     regions = Polygons(shapes)
-    kernel, logs = kernels.as_kernel("matern32").bind(2), np.log([1.0, 0.8, 0.8])
+    kernel, logs = read_kernel("matern32", 2), np.log([1.0, 0.8, 0.8])
     whole, K = sines.exact_sample(kernel, logs, regions)
-    exact = prior_covariance(kernel, logs, lay_out(regions.exact_pieces(kernel.scale(logs))))[0]
+    exact = prior_covariance(kernel, logs, lay_out(regions.summed_pieces(kernel.scale(logs))))[0]
     np.testing.assert_array_equal(K, exact)
     assert len(whole) == 5
-    sizes = np.bincount(regions.exact_pieces(np.full(2, 0.8)).owner)
+    sizes = np.bincount(regions.summed_pieces(np.full(2, 0.8)).owner)
     monkeypatch.setattr(sines, "POINTS", int(np.sort(sizes)[:3].sum()))
     some, k = sines.exact_sample(kernel, logs, regions)
     kept = np.sort(np.argsort(sizes, kind="stable")[:3])

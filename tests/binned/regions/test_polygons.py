@@ -49,22 +49,13 @@ def sine_covariances(regions, axis=16):
 
 
 @pytest.mark.parametrize(
-    ("make", "rtol"), [(lambda p: covariances(p.quadrature(np.full(2, 0.7))), 1e-8), (sine_covariances, 1e-6)]
+    ("make", "rtol"), [(lambda p: covariances(p.summed_pieces(np.full(2, 0.7))), 1e-8), (sine_covariances, 1e-6)]
 )
 def test_golden_values(make, rtol):
     """Cubature to 1e-8; edge sums with 256 features to 1e-6."""
     K = make(Polygons([SQUARE, TENT, ELL]))
     for at, value in GOLDEN.items():
         assert K[at] == pytest.approx(value, rel=rtol)
-
-
-def test_random_points_agree_with_edges():
-    p = Polygons([TENT, ELL], points="random", n_points=4000)
-    rule = p.quadrature()
-    np.testing.assert_allclose(rule.gather(np.ones(len(rule))), p.volumes)
-    waves = rule.gather(np.exp(1j * rule.lower @ WAVES.T))
-    assert np.abs(waves - p.fourier_integrals(WAVES)).max() < 5 * p.volumes.max() / 4000**0.5
-    np.testing.assert_array_equal(p[[1]].quadrature().lower, rule.lower[rule.owner == 1])
 
 
 def test_a_rectangle_is_a_box():
@@ -83,7 +74,7 @@ def test_covariances_do_not_change_when_everything_turns():
     still, turned = (Polygons([np.array(r) @ m for r in (SQUARE, TENT, ELL)]) for m in (np.eye(2), turn.T))
     np.testing.assert_allclose(sine_covariances(turned, 20), sine_covariances(still, 20), rtol=1e-6)
     np.testing.assert_allclose(
-        covariances(turned.quadrature(np.full(2, 0.7))), covariances(still.quadrature(np.full(2, 0.7))), rtol=1e-8
+        covariances(turned.summed_pieces(np.full(2, 0.7))), covariances(still.summed_pieces(np.full(2, 0.7))), rtol=1e-8
     )
 
 
@@ -93,7 +84,7 @@ def test_a_ring_and_its_hole_make_the_whole():
         holed.fourier_integrals(WAVES) + hole.fourier_integrals(WAVES), whole.fourier_integrals(WAVES), atol=1e-12
     )
     assert holed.volumes[0] == pytest.approx(13.0)
-    rule = holed.quadrature(np.full(2, 1.0))
+    rule = holed.summed_pieces(np.full(2, 1.0))
     np.testing.assert_allclose(
         rule.gather(np.exp(0.3j * rule.lower @ WAVES.T)), holed.fourier_integrals(0.3 * WAVES), atol=1e-8
     )
@@ -138,11 +129,11 @@ def test_every_form_says_the_same(kind, tmp_path):
 
 
 def test_the_saved_form_comes_back_without_shapely(monkeypatch, saved):
-    p = Polygons([[RING, ELL], [SQUARE]], names=["Å", "b"], points="random", n_points=7, seed=3)
+    p = Polygons([[RING, ELL], [SQUARE]], names=["Å", "b"])
     monkeypatch.setattr(builtins, "__import__", _without_shapely)
     back = saved(p)
     assert back.labels() == {"polygon": ["Å", "b"]}
-    assert (back.points, back.n_points, back.seed, back.plane) == ("random", 7, 3, p.plane)
+    assert back.plane == p.plane
     np.testing.assert_array_equal(back.fourier_integrals(WAVES), p.fourier_integrals(WAVES))
     with pytest.raises(MissingExtraError):
         Polygons([SQUARE])
@@ -264,7 +255,7 @@ def test_parts_of_a_borough_make_the_whole(real_data):
     np.testing.assert_allclose(
         small.fourier_integrals(k).sum(axis=0), large.fourier_integrals(k).sum(axis=0), atol=1e-9 * large.volumes.sum()
     )
-    rule = small.quadrature(np.full(2, 2.0))
+    rule = small.summed_pieces(np.full(2, 2.0))
     assert len(rule) < 80 * len(small)
     np.testing.assert_allclose(
         rule.gather(np.exp(1j * rule.lower @ (k / 2).T)), small.fourier_integrals(k / 2), atol=1e-7

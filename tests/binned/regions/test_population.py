@@ -34,7 +34,7 @@ def test_uneven_people_count_where_they_live():
     towns = populated(TOWNS, WARDS, people)
     waves = WARDS.fourier_integrals(K) / WARDS.volumes[:, None] * people[:, None]
     np.testing.assert_allclose(towns.fourier_integrals(K), [waves[2] + waves[3], waves[0] + waves[1]], atol=1e-12)
-    rule = towns.quadrature(np.ones(2))
+    rule = towns.summed_pieces(np.ones(2))
     np.testing.assert_allclose(rule.gather(np.exp(1j * rule.lower @ K.T)), towns.fourier_integrals(K), atol=1e-6)
     np.testing.assert_allclose(rule.gather(np.ones(len(rule))), [40.0, 5.0])
 

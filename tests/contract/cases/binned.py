@@ -12,9 +12,7 @@ from crosslevel.binned import (
     Intervals,
     Polygons,
     areas,
-    baselines,
     interpolate,
-    kernels,
     privacy,
 )
 
@@ -71,14 +69,14 @@ CASES = [
         PEOPLE,
         NEW,
         variants={
-            "kernel": ["matern32", "eq + white", kernels.eq(variance=3.0), "nonsense"],
-            "variance": [2.0, With(2.0, kernel=kernels.eq(variance=3.0))],
+            "kernel": ["matern32", "eq + white", "nonsense"],
+            "variance": [2.0, With(2.0, kernel="eq + matern32")],
             "lengthscale": [12.0, With(12.0, kernel="white")],
             "noise": [2.0, -1.0],
             "mean": [1.0],
             "optimize": [False],
             "convention": ["paper", With("paper", kernel="matern32")],
-            "solver": ["features", "kronecker", "nonsense"],
+            "solver": ["features", "nonsense"],
             "n_restarts": [3, With(3, optimize=False), With(3, solver="features"), -1],
             "prior": ["none", With("none", optimize=False), With("none", lengthscale=9.0)],
             "tolerance": [1e-2, With(1e-2, solver="features"), -1.0],
@@ -87,13 +85,12 @@ CASES = [
         },
     ),
     gaussian("BinnedGP, polygons by features", squares(6, 1), [3, 4, 6, 5, 2, 1], squares(2, 2), kernel="matern32"),
-    gaussian("BinnedGP, grid by Kronecker products", GRID, HEIGHTS, [[1.0, 2.0]], "mean", solver="kronecker"),
     gaussian(
-        "BinnedGP, a product of kernels",
+        "BinnedGP, a sum of kernels",
         GRID,
         HEIGHTS,
         Boxes([[0.5, 0]], [[2, 2]]),
-        kernel=kernels.eq(0) * kernels.matern32(1, lengthscale=2.0) + kernels.white(),
+        kernel="matern32 + white",
     ),
     counts(
         "BinnedCountGP",
@@ -102,7 +99,7 @@ CASES = [
         NEW,
         fit={"cell": 5.0},
         variants={
-            "likelihood": ["negative_binomial", "binomial", "nonsense"],
+            "likelihood": ["binomial", "nonsense"],
             "kernel": ["auto", "eq + matern32", "white"],
             "random_state": [3],
         },
@@ -110,7 +107,6 @@ CASES = [
     counts(
         "BinnedCountGP, shares", AGES, PEOPLE, NEW, fit={"cell": 5.0, "trials": np.full(9, 80.0)}, likelihood="binomial"
     ),
-    counts("BinnedCountGP, rates", AGES, PEOPLE, NEW, "rate", fit={"cell": 5.0, "exposure": np.full(9, 900.0)}),
     counts(
         "BinnedCountGP, pooled areas",
         Intervals([0, 10, 20] * 2, [10, 20, 30] * 2),
@@ -141,7 +137,8 @@ FUNCTIONS = [
         lambda found: found,
         variants={
             "std_error": [[9.0, 2.0, 2.0, 4.0], [1.0, -2.0, 1.0, 1.0]],
-            "population": [[100, 90, 50, 50, 80, 90]],
+            "kind": ["mean", With("rate", values=[0.1, 0.2, 0.3, 0.1], population=[9, 9, 5, 9]), "nonsense"],
+            "population": [[100, 90, 50, 50, 80, 90], With([9, 9, 5, 9], kind="mean")],
             "similar_targets": [With(True, target=strips), With(True, population=[100, 90, 50, 50, 80, 90])],
             "level": [0.5, 95],
             "n_draws": [60, 1],
@@ -177,13 +174,6 @@ FUNCTIONS = [
         lambda found: found,
         variants={"level": [0.5, 95], "nodes": [4], "n_draws": [60], "random_state": [2]},
         data=["large", "totals", "small", "population"],
-    ),
-    FunctionCase(
-        baselines.composite_link,
-        {"C": np.kron(np.eye(4), np.ones(3)), "totals": np.array([30.0, 20, 9, 4])},
-        lambda found: found.f,
-        variants={"penalties": [[10.0]], "knot_ratio": [3], "order": [1]},
-        data=["C", "totals"],
     ),
     FunctionCase(
         privacy.privacy_warnings,

@@ -111,7 +111,6 @@ FUNCTIONS = [
         counted,
         variants={
             "trials": [np.full(9, 80.0), np.full(3, 80.0)],
-            "exposure": [900.0 + 9 * SIZES, -SIZES, SIZES[:3]],
             "pool": [["a"] * 4 + ["b"] * 5, ["a"]],
             "cell": [2.0, -1.0, "wide"],
             "tail": [With(9.0, **OPEN), With(-1.0, **OPEN), 9.0],
@@ -126,7 +125,6 @@ FUNCTIONS = [
         lambda found: found.estimate(),
         variants={
             "trials": [np.full(9, 90.0), None, np.full(9, 1.0)],
-            "exposure": [900.0 + SIZES],
             "pool": [["a"] * 4 + ["b"] * 5],
             "preserve": [False, True],
         },
@@ -164,12 +162,6 @@ FUNCTIONS = [
             "pool": ["a"],
         },
         data=("regions",),
-    ),
-    FunctionCase(
-        method(BinnedCountGP, "baselines", counts),
-        {"regions": NEW},
-        parts,
-        variants={"regions": [None], "quantity": QUANTITY},
     ),
     FunctionCase(
         method(BinnedCountGP, "plot", pooled),

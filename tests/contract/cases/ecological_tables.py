@@ -272,7 +272,7 @@ FUNCTIONS = [
             "contextual_slope_sd": [0.3, -1],
             "tau": [0.3, "wide"],
             "pool": [["a", "b"] * 9, "a"],
-            "labels": [{"g0": "o0"}, {"g9": "o0"}, "match", With("match", pool=["a", "b"] * 9)],
+            "labels": [{"g0": "o0"}, {"g9": "o0"}, "match"],
             "symmetric": [True],
             "units": [NAMES],
             "level": [0.8, 95],

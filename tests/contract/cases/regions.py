@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.contract.case import FunctionCase, With
 
-from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, areas, kernels, stack
+from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, areas, stack
 from crosslevel.data.planes import Plane
 
 SQUARES = [[[0, 0], [1, 0], [1, 1], [0, 1]], [[1, 0], [3, 0], [3, 1], [1, 1]]]
@@ -25,13 +25,12 @@ LAND = {
     ],
 }
 TAKEN = {"shapes": Polygons(SQUARES).shapes, "plane": Plane()}
-LENGTH = {"variance": [2.0, -1.0], "lengthscale": [3.0, -1.0]}
 
 
 def described(regions):
     """What is integrated over, where it lies and what it is called."""
     low, high = regions.bounds()
-    rule = regions.quadrature()
+    rule = regions.summed_pieces(np.ones(regions.dimension))
     names = [f"{name}={list(values)}" for name, values in regions.labels().items()]
     return {
         "volumes": regions.volumes,
@@ -39,22 +38,12 @@ def described(regions):
         "high": high,
         "labels": np.array(names),
         "weight": np.sort(np.ravel(rule.weight)),
-        "at": np.sort(np.ravel(rule.x)) if hasattr(rule, "x") else np.sort(np.ravel(rule.lower)),
+        "at": np.sort(np.ravel(rule.lower)),
         "plane": np.array(str(getattr(regions, "plane", ""))),
         "open": np.array(getattr(regions, "open_ended", False)),
         "points": np.array(getattr(regions, "point_axes", ()), dtype=float),
     }
 
-
-def kernel(found):
-    return np.array(repr(found))
-
-
-RULE = {
-    "points": ["random", "nonsense"],
-    "n_points": [7, With(7, points="random"), 0],
-    "seed": [1, With(1, points="random"), -1],
-}
 
 CASES = []
 FUNCTIONS = [
@@ -90,14 +79,13 @@ FUNCTIONS = [
             "project": [True, "nonsense", With(True, **TAKEN)],
             "repair": [With(False, shapes=CROSSED, repair=True), With(True, **TAKEN)],
             "plane": [With(Plane(kind="km", origin=(0.0, 0.0)), **TAKEN)],
-            **RULE,
         },
     ),
     FunctionCase(
         Simplices,
         {"bodies": BODIES},
         described,
-        variants={"bodies": [BODIES[:1], [[[[0, 0], [1, 1], [2, 2]]]]], **RULE},
+        variants={"bodies": [BODIES[:1], [[[[0, 0], [1, 1], [2, 2]]]]]},
     ),
     FunctionCase(
         WeightedSum,
@@ -122,14 +110,6 @@ FUNCTIONS = [
         np.asarray,
         variants={"totals": [[40, 20]], "population": [[50, 90, 50, 50]], "parent": [[0, 1, 1, 1]]},
     ),
-    *(
-        FunctionCase(function, {}, kernel, variants={"axis": [1, -1], **LENGTH})
-        for function in (kernels.eq, kernels.matern12, kernels.matern32, kernels.matern52)
-    ),
-    FunctionCase(kernels.white, {}, kernel, variants={"axis": [1, -1], "variance": [2.0, -1.0]}),
-    FunctionCase(kernels.constant, {}, kernel, variants={"variance": [2.0, -1.0]}),
-    FunctionCase(kernels.own, {"H": np.cosh}, kernel, variants={"axis": [1, -1], **LENGTH}, data=["H"]),
-    FunctionCase(kernels.as_kernel, {"kernel": "eq"}, kernel, variants={"kernel": ["matern32", "nonsense"]}),
 ]
 
 

@@ -298,34 +298,6 @@ def test_more_units_do_not_make_the_interval_of_a_demographic_table_vanish():
     assert many["std_error"].mean() / few["std_error"].mean() > votes[1] / votes[0]
 
 
-@pytest.mark.parametrize("numbered", [False, True])
-def test_outcomes_without_a_common_name_are_matched_across_districts(numbered):
-    """Candidates of three parties under names of their own, or under numbers that mean another in each district."""
-    X, T, _, district = pooled_world()
-    groups = pa.table(dict(zip("abc", X.T, strict=True)))
-    named = ecological.rxc(groups, pa.table(dict(zip("abc", T.T, strict=True))), pool=district)
-    parts, where = [], np.array(district)
-    for k, name in enumerate(dict.fromkeys(district)):
-        turned = np.roll(np.arange(3), k)
-        parts.append(
-            {f"candidate {j}" if numbered else f"{name} {j}": T[where == name][:, c] for j, c in enumerate(turned)}
-        )
-    names = list(dict.fromkeys(o for part in parts for o in part))
-    outcomes = {o: np.concatenate([part.get(o, np.zeros(12)) for part in parts]) for o in names}
-    found = ecological.rxc(groups, pa.table(outcomes), pool=district, labels="match" if numbered else None)
-    matched = found.diagnostics["matched_outcomes"]
-    assert (matched["outcomes"], matched["matched"]) == (18, 18)
-    for k, name in enumerate(dict.fromkeys(district)):
-        part = found.select(district=name)
-        table = part["count"].reshape(3, -1)
-        table = table[:, ~np.isnan(table).all(axis=0)][:, np.argsort(np.roll(np.arange(3), k))]
-        np.testing.assert_allclose(table, named.select(district=name)["count"].reshape(3, 3), atol=0.5)
-    stated = {o: o for o in names}  # every name its own label: nothing is shared
-    apart = ecological.rxc(groups, pa.table(outcomes), pool=district, labels=stated)
-    assert "matched_outcomes" not in apart.diagnostics
-    assert np.nanmax(np.abs(apart["count"] - found["count"])) > 1
-
-
 @pytest.mark.data
 def test_race_by_party_in_north_carolina(real_data):
     data = pv.read_csv(real_data / "truth" / "senc_se_north_carolina.csv")

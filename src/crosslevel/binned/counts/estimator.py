@@ -10,10 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned.counts.candidates import KERNELS
-from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.model import fit_count_model
-from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, naive_answers, region_draws
-from crosslevel.binned.counts.validation import LeaveOneOut, Skill, merged_skill, score_left_out
+from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, region_draws
+from crosslevel.binned.counts.validation import LeaveOneOut, score_left_out
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import as_regions
@@ -27,7 +26,7 @@ from crosslevel.typing import FloatArray, Progress, RandomState
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LIKELIHOODS = ("poisson", "negative_binomial", "binomial")
+LIKELIHOODS = ("poisson", "binomial")
 KNOWN = (*KERNELS, "matern32", "matern12")
 
 
@@ -39,7 +38,7 @@ class BinnedCountGP(RegionEstimator):
 
     Parameters
     ----------
-    likelihood : {"poisson", "negative_binomial", "binomial"}, default "poisson"
+    likelihood : {"poisson", "binomial"}, default "poisson"
     kernel : str, default "auto"
         Names to average over, such as "eq + matern52", of "matern52", "eq", "wiener", "matern32" and "matern12"; "auto" is
         Matern-5/2, squared exponential and, along one axis, an integrated Wiener process.
@@ -93,7 +92,6 @@ class BinnedCountGP(RegionEstimator):
         y: Any,
         *,
         trials: Any = None,
-        exposure: Any = None,
         pool: Any = None,
         cell: Any = None,
         tail: float | None = None,
@@ -111,10 +109,6 @@ class BinnedCountGP(RegionEstimator):
         trials : (n,), for likelihood="binomial"
             Of how many y are the successes; predictions are shares: of a region, the mean over its trials, those of a bin being spread
             evenly over it. So the share of everybody is that of the totals.
-        exposure : (n,), or (regions, people), for likelihood="poisson"
-            People at risk in each region, or in regions of their own, which must cover those of y; y are events, and
-            ``predict(quantity="rate")`` gives rates. Both curves are learned together. Exposure is a number of people or person-years,
-            not of thousands of them.
         pool : (n,), or {name: (n,)}, for likelihood="poisson"
             Area of each row: areas share a curve and depart from it. Tables then have the key ``area``, or ``name``.
         cell : float, optional
@@ -133,11 +127,10 @@ class BinnedCountGP(RegionEstimator):
         found = as_regions(regions, "regions")
         kernels = _read_kernels(self.kernel, found.dimension)
         pooled = {f"pool[{k!r}]": v for k, v in pool.items()} if isinstance(pool, Mapping) else {"pool": pool}
-        y, trials, exposure, *areas = align_to_regions(found, y, trials=trials, exposure=exposure, **pooled)
+        y, trials, *areas = align_to_regions(found, y, trials=trials, **pooled)
         pool = dict(zip(pool, areas, strict=True)) if isinstance(pool, Mapping) else areas[0]
         extras = {
             "trials": trials,
-            "exposure": exposure,
             "pool": pool,
             "cell": cell,
             "tail": tail,
@@ -157,7 +150,7 @@ class BinnedCountGP(RegionEstimator):
         }
         self.solver_, self.warnings_ = model.describe(), model.warnings
         for text in self.warnings_:
-            if text.startswith(("privacy", "exposure", "y has")):
+            if text.startswith(("privacy", "y has")):
                 warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 
@@ -176,8 +169,8 @@ class BinnedCountGP(RegionEstimator):
         Parameters
         ----------
         regions : Regions, or an array of points
-        quantity : {"total", "mean", "rate", "density", "count", "expected"}, optional
-            Density at points and totals of regions when not given; for a binomial the share. "rate" needs an exposure; "count" is
+        quantity : {"total", "mean", "density", "count", "expected"}, optional
+            Density at points and totals of regions when not given; for a binomial the share. "count" is
             the whole count, whose standard deviation is larger than that of its expectation. Totals take the observed bins as
             facts; "expected" is what would be counted on average, of which the observed bins are chance too.
         return_std, return_cov : bool
@@ -232,7 +225,7 @@ class BinnedCountGP(RegionEstimator):
         ----------
         regions : Regions or points, or "single_years", optional
             Those of fit when not given; "single_years" are all years of age that the bins cover.
-        quantity : {"total", "mean", "rate", "density", "count", "expected"}, optional
+        quantity : {"total", "mean", "density", "count", "expected"}, optional
         level : float
         pool : area or list of areas, optional
             Of pooled counts; all by default.
@@ -243,27 +236,12 @@ class BinnedCountGP(RegionEstimator):
         what = quantity or ("share" if self.likelihood == "binomial" else "total")
         return self._table(
             answer,
-            method=f"{self.likelihood.replace('_', ' ')} counts behind regions, {what}",
+            method=f"{self.likelihood} counts behind regions, {what}",
             interval="posterior quantile",
             level=level,
             call=f"{self!r}.fit(regions, y)",
             diagnostics={"converged": True, "convergence": self.convergence_},
         )
-
-    def baselines(self, regions: Any = None, quantity: str | None = None) -> dict[str, FloatArray]:
-        """Give naive answers for one histogram: totals spread evenly, and by a penalized composite link model (PCLM).
-
-        Returns
-        -------
-        dict
-            "area_weighted" and, along one axis with disjoint bins, "pclm": (m,) each.
-        """
-        model = self._model_of_fit()
-        if model.areas or model.likelihood == "binomial" or quantity == "rate":
-            raise InputError(
-                f"baselines are of one histogram of counts, not quantity={quantity!r} here; fit one area and ask for totals or densities."
-            )
-        return naive_answers(model, self._targets(regions), quantity, None, pclm=True)
 
     def leave_one_out(self, progress: Progress | None = None) -> LeaveOneOut:
         """Predict each bin from the others: a fit for each bin, of pooled areas at the shared curve of all.
@@ -277,28 +255,11 @@ class BinnedCountGP(RegionEstimator):
         with count_steps(progress, "Leaving out bins", model.bins.n_bins, "bins") as step:
             return score_left_out(model, step)
 
-    def skill(self) -> Skill:
-        """Measure how well counts are un-binned: neighboring bins merged, and split again by the model, PCLM and evenly.
-
-        Examples
-        --------
-        >>> from crosslevel.binned import Intervals
-        >>> gp = BinnedCountGP().fit(Intervals.from_edges(range(0, 81, 10)), [90, 80, 65, 50, 40, 20, 9, 2])
-        >>> gp.skill().skill["uniform"] > 0
-        True
-        """
-        model = self._model_of_fit()
-        if not isinstance(model.fit, CountFit) or model.rates is not None or model.likelihood == "binomial":
-            raise InputError(
-                "skill is measured on one histogram of counts; for areas around a shared curve see leave_one_out()."
-            )
-        return merged_skill(model.bins, model.fit.totals)
-
     def summary(self) -> str:
         """Write the fit as text: sizes, hyperparameters, solver, warnings."""
         model = self._model_of_fit()
         many = f" in {len(model.areas):,} areas" if model.areas else ""
-        name = model.likelihood.replace("_", " ").capitalize()
+        name = model.likelihood.capitalize()
         lines = [
             f"{name} counts behind {len(model.y):,} regions{many}, {model.y.sum():,.0f} in all",
             ", ".join(f"{k} {v:.4g}" for k, v in self.hyperparameters_.items()),
@@ -317,10 +278,6 @@ class BinnedCountGP(RegionEstimator):
             raise InputError(f"plot draws one area; name it, as in plot(pool={self.areas_[0]!r}).")
         curve = self.estimate(np.linspace(*self._ends(), POINTS), level=level, pool=pool)
         return self._draw_histogram(curve, self._totals(pool), ax, options)
-
-    @property
-    def _curve_quantity(self) -> str | None:
-        return "rate" if self._model.rates is not None else None
 
     def _draws(
         self, regions: Any, quantity: str | None, pool: Any, n_draws: int, random_state: RandomState
@@ -348,7 +305,7 @@ class BinnedCountGP(RegionEstimator):
     def _totals(self, pool: Any) -> FloatArray:
         """Give the totals of the observed bins of one area, or of the only histogram."""
         rows = self._model.totals(self.areas_.index(pool) if self.areas_ else None)
-        return rows if len(rows) == len(self._observed) and self._model.rates is None else self._model.y
+        return rows if len(rows) == len(self._observed) else self._model.y
 
 
 def _read_kernels(kernel: Any, dimension: int) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from scipy import special
 
 from crosslevel.binned.counts.candidates import KERNELS
 from crosslevel.binned.counts.cells import CountBins, difference_nested
-from crosslevel.binned.counts.curve import ROUGHNESS, Curve, average_curve, blend, normalize
-from crosslevel.binned.counts.likelihoods import BinomialBins, NegativeBinomialBins, PoissonBins
+from crosslevel.binned.counts.curve import ROUGHNESS, Curve, average_curve
+from crosslevel.binned.counts.likelihoods import BinomialBins, PoissonBins
 from crosslevel.binned.counts.predictive import draw_counts, draw_curves, draw_shares, match_shares, rake
 from crosslevel.typing import FloatArray, Int64Array, Step
 
@@ -19,8 +19,6 @@ ROUNDS = 30
 """Rounds in which draws of overlapping bins are brought to their sums; what is left is far below the width of the bands."""
 MISSED = 6.0
 """Standard errors of an observed share beyond which a curve does not have it."""
-SIZES = (3.0, 10.0, 30.0, 100.0, 1000.0)
-"""Values of the negative binomial's r that are weighed by evidence."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class CountFit:
     totals : (B,)
     curve : Curve
         Of f, the log density of counts or the logit of a share: averaged candidates, their weights and the rough part.
-    likelihood : {"poisson", "negative_binomial", "binomial"}
+    likelihood : {"poisson", "binomial"}
     preserve : bool
         Whether draws keep the totals.
     warnings : tuple of str
@@ -145,7 +143,7 @@ def fit_counts(
     bins : CountBins
     totals : (B,)
         Counts; fractions (weighted counts) are allowed, but then no whole counts are drawn.
-    likelihood : {"poisson", "negative_binomial", "binomial"}
+    likelihood : {"poisson", "binomial"}
         "binomial" learns a share: ``totals`` of ``trials``, its chance the mean of expit(f) over the bin.
     trials : (B,), for a binomial
     preserve : bool, optional
@@ -180,11 +178,7 @@ def fit_counts(
             bins, y = differenced
         else:
             said += ("some bins overlap: their counts are taken as independent, as from different people.",)
-    if likelihood == "poisson":
-        curve = average_curve(bins, PoissonBins(y[None, :]), kernels, roughness, step=step)
-    else:  # averaged over r by evidence
-        given = [NegativeBinomialBins(y[None, :], r) for r in SIZES]
-        curve = _average([average_curve(bins, one, kernels, roughness, step=step) for one in given])
+    curve = average_curve(bins, PoissonBins(y[None, :]), kernels, roughness, step=step)
     return CountFit(bins, y, curve, likelihood, bins.disjoint if preserve is None else preserve, said)
 
 
@@ -197,18 +191,4 @@ def _missed(rows: Int64Array, share: FloatArray, fitted: FloatArray, trials: Flo
     return (
         f"{int((z >= MISSED).sum())} bin(s) have a share that no curve as smooth as these gives, the worst in row {int(rows[worst])}: "
         f"{share[worst]:.4g} observed, {fitted[worst]:.4g} fitted. Check it, or fit bins of very different widths apart.",
-    )
-
-
-def _average(curves: Sequence[Curve]) -> Curve:
-    """Average curves by their evidence."""
-    weight, total = normalize(np.array([c.log_evidence for c in curves]) - np.log(len(curves)))
-    A = len(curves[0].mean)
-    rough = np.einsum("i,iab->ab", weight, np.array([c.rough for c in curves]))
-    mean, joint = blend(np.array([c.joint[0] for c in curves]), weight, lambda i: curves[i].joint[1])
-    within = joint[:A, :A] - rough
-    best = curves[int(np.argmax(weight))]
-    rho = float(np.sqrt(weight @ np.array([c.rho**2 for c in curves])))
-    return Curve(
-        mean[:A], within, rough, rho, total, best.kernel, best.scale, best.length, best.weight, mean[A:], joint[A:]
     )

@@ -119,42 +119,6 @@ class PoissonBins(BinLikelihood):
 
 
 @dataclass(frozen=True)
-class NegativeBinomialBins(BinLikelihood):
-    """Counts with mean lambda and variance lambda + lambda^2 / r: a gamma factor per bin, the same for all its cells.
-
-    Given the total of a bin its cells are therefore multinomial, as with Poisson counts.
-
-    Attributes
-    ----------
-    totals : (n, B)
-    size : float
-        r; the Poisson is the limit of large r.
-
-    Examples
-    --------
-    >>> y, lam = np.array([[3.0]]), np.array([[2.0]])
-    >>> far, near = NegativeBinomialBins(y, 1e9).slopes(lam).value, PoissonBins(y).slopes(lam).value
-    >>> bool(abs(far[0] - near[0]) < 1e-6)
-    True
-    """
-
-    size: float
-
-    def slopes(self, lam: FloatArray) -> Slopes:
-        """Give the log probability at lambda with its derivatives."""
-        seen, r = self.seen, self.size
-        y = np.where(seen, self.totals, 0.0)
-        m = np.where(seen, np.maximum(lam, 1e-300), 1.0)
-        # the difference of two log gammas of r loses its digits when r is large
-        ratio = np.where(r > 1e6 * (1 + y), special.xlogy(y, r), special.gammaln(y + r) - special.gammaln(r))
-        log_share = np.log1p(m / r)
-        value = ratio - special.gammaln(y + 1.0) - r * log_share + special.xlogy(y, m / r) - y * log_share
-        first = y / m - (y + r) / (r + m)
-        value, first, observed = _zero(seen, value, first, y / m**2 - (y + r) / (r + m) ** 2)
-        return Slopes(value.sum(-1), first, observed, np.where(seen, m + m**2 / r, 1.0))
-
-
-@dataclass(frozen=True)
 class BinomialBins(BinLikelihood):
     """Successes of n, the chance lambda being the mean of expit(f) over the trials of the bin.
 

@@ -1,25 +1,25 @@
-"""A model of counts behind regions: one histogram, areas around a shared curve, a share, or a rate."""
+"""A model of counts behind regions: one histogram, areas around a shared curve, or a share."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from crosslevel.binned.counts.cells import CountBins
+from crosslevel.binned.baselines import uniform_spread
+from crosslevel.binned.counts.cells import CountBins, difference_nested
 from crosslevel.binned.counts.curve import Curve
-from crosslevel.binned.counts.exposures import exposure_warnings, per_region, read_exposure, spread_trials
 from crosslevel.binned.counts.histogram import CountDraws, CountFit, fit_counts
 from crosslevel.binned.counts.likelihoods import check_size
 from crosslevel.binned.counts.pooled import PooledFit, pool_counts
-from crosslevel.binned.counts.rates import RateFit, fit_rates
 from crosslevel.binned.counts.targets import as_pieces, cut_regions
-from crosslevel.binned.privacy import atoms_of, privacy_warnings
+from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import describe_layout
-from crosslevel.data.checks import as_numbers, check_length
+from crosslevel.data.checks import as_numbers, check_counts, check_length
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array, Step
 
@@ -35,8 +35,6 @@ class CountModel:
     y : (n,)
     fit : CountFit or PooledFit
         The latter when areas share a curve.
-    rates : RateFit or None
-        Numerator and denominator together, when there is an exposure.
     codes : mapping of axis to values
         Of axes of categories.
     pool : str or None
@@ -51,7 +49,6 @@ class CountModel:
     regions: Regions
     y: FloatArray
     fit: CountFit | PooledFit
-    rates: RateFit | None
     codes: dict[int, FloatArray]
     pool: str | None
     areas: tuple[Any, ...]
@@ -104,11 +101,9 @@ class CountModel:
 
     def describe(self) -> str:
         """Say how the numbers are computed."""
-        words = f"{self.likelihood.replace('_', ' ')} counts inside the log link"
+        words = f"{self.likelihood} counts inside the log link"
         if self.likelihood == "binomial":
             words = "binomial shares inside the logit link"
-        elif self.rates is not None:
-            words = "rates, events and people together inside the log link"
         many = "" if not self.areas else f" in {len(self.areas):,} areas around a shared curve"
         kernels = " + ".join(self.curve.kernel_weights()) or "kernels and scales"
         return (
@@ -137,14 +132,13 @@ def fit_count_model(
     likelihood: str,
     kernels: Sequence[str],
     trials: Any = None,
-    exposure: Any = None,
     pool: Any = None,
     cell: Any = None,
     tail: float | None = None,
     preserve: bool | None = None,
     step: Step | None = None,
 ) -> CountModel:
-    """Check counts and fit them: one histogram, areas around a shared curve, a share, or a rate.
+    """Check counts and fit them: one histogram, areas around a shared curve, or a share.
 
     Examples
     --------
@@ -154,28 +148,22 @@ def fit_count_model(
     ['poisson counts inside the log link', ' 3 bins over 90 cells']
     """
     counts = _counts(regions, y)
-    _check_extras(likelihood, trials, exposure, pool, preserve)
+    _check_extras(likelihood, trials, pool, preserve)
     fit: CountFit | PooledFit
-    name, areas, rates, at_risk = None, (), None, None
+    name, areas, at_risk = None, (), None
     if pool is not None:
         name, ids = _pool(pool, len(regions))
         rows, table, areas = _pivot(regions, counts, ids)
         bins, codes = cut_regions(regions[rows], cell, tail)
         fit = pool_counts(bins, table, kernels, step, areas)
         said = (*_share_warnings(counts), *_pooled_warnings(regions[rows], table, areas))
-    elif exposure is not None:
-        bins, below, people, codes = read_exposure(regions, counts, exposure, cell, tail)
-        rates = fit_rates(bins, counts, people, below, kernels, step)
-        # the events have a histogram of their own
-        fit = CountFit(rates.bins, counts, rates.events, "poisson", rates.bins.disjoint)
-        said = _warnings(regions, counts, exposure_warnings(people))
     else:
         bins, codes = cut_regions(regions, cell, tail)
         of = None if trials is None else _trials(trials, counts)
-        at_risk = None if of is None else spread_trials(bins, of)
+        at_risk = None if of is None else _spread_trials(bins, of)
         fit = fit_counts(bins, counts, likelihood=likelihood, trials=of, kernels=kernels, preserve=preserve, step=step)
         said = _warnings(regions, counts, fit.warnings)
-    return CountModel(regions, counts, fit, rates, codes, name, areas, said, at_risk)
+    return CountModel(regions, counts, fit, codes, name, areas, said, at_risk)
 
 
 def _counts(regions: Regions, y: Any) -> FloatArray:
@@ -187,7 +175,7 @@ def _counts(regions: Regions, y: Any) -> FloatArray:
             f"y is missing in row {i}, {int(np.isnan(values).sum()):,} in all; leave these regions out of fit (an unknown total is "
             "simply not observed) and predict them afterwards."
         )
-    counts = per_region(y, "y", len(regions))
+    counts = _per_region(y, "y", len(regions))
     check_size(counts, "y")
     if len(counts) < 2:
         raise InputError(
@@ -199,7 +187,7 @@ def _counts(regions: Regions, y: Any) -> FloatArray:
 
 
 def _trials(trials: Any, y: FloatArray) -> FloatArray:
-    n = per_region(trials, "trials", len(y))
+    n = _per_region(trials, "trials", len(y))
     check_size(n, "trials")
     if (y > n).any():
         i = int(np.argmax(y > n))
@@ -207,7 +195,29 @@ def _trials(trials: Any, y: FloatArray) -> FloatArray:
     return n
 
 
-def _check_extras(likelihood: str, trials: Any, exposure: Any, pool: Any, preserve: bool | None) -> None:
+def _per_region(values: Any, argument: str, n: int) -> FloatArray:
+    """Refuse what is not one count per region, (n,)."""
+    counts = check_counts(values, argument, 1)
+    check_length(counts, argument, n, "regions")
+    return counts
+
+
+def _spread_trials(bins: CountBins, trials: FloatArray) -> FloatArray:
+    """Spread the trials of each bin evenly over it, (A,); cells of no bin have as many as others on average.
+
+    Bins that hold others are taken as their rest, as counts are; a cell of bins that overlap has the mean of their densities.
+    """
+    rows, people = bins, trials
+    if not bins.disjoint:
+        with suppress(InputError):  # shares of different people, whose numbers need not add up
+            rows, people = difference_nested(bins, trials) or (bins, trials)
+    spread = uniform_spread(rows.C, people)
+    covered = (rows.C > 0).any(axis=0)
+    density = spread[covered].sum() / bins.weight[covered].sum()
+    return np.where(covered, spread, density * bins.weight)
+
+
+def _check_extras(likelihood: str, trials: Any, pool: Any, preserve: bool | None) -> None:
     """Refuse arguments that do not belong to the likelihood, or to one another."""
     if likelihood == "binomial" and trials is None:
         raise InputError(
@@ -215,14 +225,11 @@ def _check_extras(likelihood: str, trials: Any, exposure: Any, pool: Any, preser
         )
     if likelihood != "binomial" and trials is not None:
         raise InputError(f"trials is given with likelihood={likelihood!r}; shares need likelihood='binomial'.")
-    for argument, value in (("pool", pool), ("exposure", exposure)):
-        if value is not None and likelihood != "poisson":
-            raise InputError(f"{argument} is given with likelihood={likelihood!r}; it needs likelihood='poisson'.")
-    if pool is not None and exposure is not None:
-        raise InputError("pool and exposure are both given; fit the rates of one area at a time.")
-    if preserve is not None and (likelihood == "binomial" or exposure is not None or pool is not None):
+    if pool is not None and likelihood != "poisson":
+        raise InputError(f"pool is given with likelihood={likelihood!r}; it needs likelihood='poisson'.")
+    if preserve is not None and (likelihood == "binomial" or pool is not None):
         raise InputError(
-            "preserve is for one histogram of counts; shares have no totals to keep, and pooled areas and rates keep theirs in any case."
+            "preserve is for one histogram of counts; shares have no totals to keep, and pooled areas keep theirs in any case."
         )
 
 
@@ -313,8 +320,6 @@ def _share_warnings(y: FloatArray) -> tuple[str, ...]:
 def _pooled_warnings(distinct: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:
     """Describe gaps once, and of the first area whose differences reveal somebody, its name."""
     gaps = tuple(text for text in describe_layout(distinct) if " gap(s) " in text)
-    if atoms_of(distinct) is None:
-        return gaps
     for area, row in zip(areas, table, strict=True):
         seen = ~np.isnan(row)
         found = privacy_warnings(distinct[seen], row[seen])

@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from crosslevel.binned.baselines import composite_link, uniform_spread
-from crosslevel.binned.counts.histogram import CountFit
+from crosslevel.binned.baselines import uniform_spread
 from crosslevel.binned.counts.model import CountModel
 from crosslevel.binned.counts.targets import as_pieces, design, limits, region_counts
 from crosslevel.binned.region_estimator import Answer
 from crosslevel.binned.regions.base import Regions
-from crosslevel.binned.regions.boxes import PREDICTED, Intervals, Points
+from crosslevel.binned.regions.boxes import Intervals, Points
 from crosslevel.binned.regions.sums import default_scale
-from crosslevel.errors import ConvergenceError, InputError, unknown_name
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-COUNT_QUANTITIES = (*PREDICTED, "count", "expected")
-"""What may be predicted of counts: totals, means per unit (densities), rates, whole counts, and totals whose bins are chance too."""
+COUNT_QUANTITIES = ("total", "mean", "density", "count", "expected")
+"""What may be predicted of counts: totals, means per unit (densities), whole counts, and totals whose bins are chance too."""
 TOTALS = ("total", "count", "expected")
 DRAWS = 1000
 """Draws behind a prediction."""
@@ -55,13 +54,6 @@ def region_draws(
         raise unknown_name("quantity", quantity, COUNT_QUANTITIES, "quantity")
     if model.likelihood == "binomial":
         return _share_draws(model, regions, quantity, n_draws, seed)
-    if quantity == "rate":
-        if model.rates is None:
-            raise InputError(
-                "quantity='rate' needs people at risk; pass exposure= to fit, or ask for quantity='mean', the count per unit of the axis."
-            )
-        rows = design(model.bins, model.codes, regions)
-        return model.rates.draw(rows, n_draws, np.random.default_rng(seed))
     if quantity == "expected":
         drawn_cells = model.one(area).expected(n_draws, seed if area is None else np.random.default_rng([seed, area]))
         return (drawn_cells @ design(model.bins, model.codes, regions).T) * _scale(regions, quantity)
@@ -108,8 +100,8 @@ def describe_counts(
     return Answer(
         _labels(model, regions, areas),
         dict(zip(("estimate", "std_error", "conf_low", "conf_high"), np.hstack(parts), strict=True)),
-        np.tile(_informed(model, regions, quantity), len(parts)),
-        f"lie mostly where {'nobody was at risk' if quantity == 'rate' else 'no count was observed'}, and are inferred from the others",
+        np.tile(_informed(model, regions), len(parts)),
+        "lie mostly where no count was observed, and are inferred from the others",
         {name: np.concatenate([one[name] for one in beside]) for name in beside[0]},
         [],
     )
@@ -153,19 +145,16 @@ def _countable(model: CountModel, regions: Regions, quantity: str | None) -> boo
     return whole and bool((pieces.weight == 1.0).all()) and not (pieces.lower == pieces.upper).all(axis=1).any()
 
 
-def _informed(model: CountModel, regions: Regions, quantity: str | None) -> BoolArray:
-    """Tell which regions lie at least by half in observed bins; of a rate, in bins with people."""
+def _informed(model: CountModel, regions: Regions) -> BoolArray:
+    """Tell which regions lie at least by half in observed bins."""
     rows = np.abs(design(model.bins, model.codes, regions)) * model.bins.weight
-    of_rate = model.rates if quantity == "rate" else None
-    seen = (model.bins.C > 0).any(axis=0) if of_rate is None else of_rate.known
+    seen = (model.bins.C > 0).any(axis=0)
     return np.asarray((rows @ seen) >= 0.5 * rows.sum(axis=1))
 
 
-def naive_answers(
-    model: CountModel, regions: Regions, quantity: str | None, area: int | None, pclm: bool = False
-) -> dict[str, FloatArray]:
-    """Spread totals evenly and, where asked, by a penalized composite link model; nothing for shares and rates."""
-    if model.likelihood == "binomial" or quantity == "rate":
+def naive_answers(model: CountModel, regions: Regions, quantity: str | None, area: int | None) -> dict[str, FloatArray]:
+    """Spread totals evenly; nothing for shares."""
+    if model.likelihood == "binomial":
         return {}
     scale = _scale(regions, quantity)
     rows = design(model.bins, model.codes, regions)
@@ -174,14 +163,7 @@ def naive_answers(
     C, y = model.bins.C[seen], totals[seen]
     inside = (C > 0).any(axis=0)
     blank = (np.abs(rows) @ ~inside) > 1e-9
-    out = {"area_weighted": np.where(blank, np.nan, (rows @ uniform_spread(C, y)) * scale)}
-    bins = model.bins
-    if pclm and isinstance(model.fit, CountFit) and bins.n_axes == 1 and bins.disjoint and not bins.excess.any():
-        try:
-            out["pclm"] = (rows @ (bins.weight * np.exp(composite_link(C, y).f))) * scale
-        except ConvergenceError:
-            out["pclm"] = np.full(len(rows), np.nan)
-    return out
+    return {"area_weighted": np.where(blank, np.nan, (rows @ uniform_spread(C, y)) * scale)}
 
 
 def _scale(regions: Regions, quantity: str | None) -> FloatArray:

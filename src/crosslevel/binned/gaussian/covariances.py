@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crosslevel.binned.gaussian.kernels import BoundKernel, Factor
+from crosslevel.binned.gaussian.kernels import Kernel, Part
 from crosslevel.binned.regions.base import Pieces
 from crosslevel.numerics.integrals.correlations import Limits
 from crosslevel.typing import FloatArray, Int64Array
@@ -52,13 +52,13 @@ def lay_out(pieces: Pieces) -> Layout:
 
 
 def prior_covariance(
-    kernel: BoundKernel, logs: FloatArray, a: Layout, b: Layout | None = None, gradient: bool = False
+    kernel: Kernel, logs: FloatArray, a: Layout, b: Layout | None = None, gradient: bool = False
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Give the covariances of the regions' integrals.
 
     Parameters
     ----------
-    kernel : BoundKernel
+    kernel : Kernel
     logs : (h,)
         Its hyperparameters, as logarithms.
     a, b : Layout
@@ -88,7 +88,7 @@ def prior_covariance(
     return whole[0], whole[1:]
 
 
-def _symmetric(kernel: BoundKernel, logs: FloatArray, a: Layout, gradient: bool) -> tuple[FloatArray, list[FloatArray]]:
+def _symmetric(kernel: Kernel, logs: FloatArray, a: Layout, gradient: bool) -> tuple[FloatArray, list[FloatArray]]:
     """Sum the covariances of many pieces block by block; a pair of blocks is met once, and counted with its mirror image."""
     rows = max(1, AT_ONCE // len(a.pieces))
     whole: list[FloatArray] = []
@@ -103,7 +103,7 @@ def _symmetric(kernel: BoundKernel, logs: FloatArray, a: Layout, gradient: bool)
     return whole[0], whole[1:]
 
 
-def variances(kernel: BoundKernel, logs: FloatArray, a: Layout) -> FloatArray:
+def variances(kernel: Kernel, logs: FloatArray, a: Layout) -> FloatArray:
     """Give the prior variances of the regions' integrals, (n,)."""
     pieces = a.pieces
     if not pieces.simple:
@@ -115,39 +115,33 @@ def variances(kernel: BoundKernel, logs: FloatArray, a: Layout) -> FloatArray:
             out[i] = alone.pieces.weight @ K @ alone.pieces.weight
         return out
     total = np.zeros(pieces.n)
-    for variance, factors in kernel.split(logs):
-        part = np.full(pieces.n, variance)
-        for axis in range(kernel.dimension):
-            found = next(((f, length) for f, length, _ in factors if f.axis == axis), None)
-            s, t = a.limits[axis]
-            one = _widths((s, t)) ** 2 if found is None else found[0].correlation.diagonal((s, t), found[1])
-            where = a.place[axis]
-            part *= one if where is None else one[where]
-        total += part
+    for part in kernel.split(logs):
+        product = np.full(pieces.n, part.variance)
+        for axis, (limits, where) in enumerate(zip(a.limits, a.place, strict=True)):
+            one = part.correlation.diagonal(limits, float(part.lengths[axis]))
+            product *= one if where is None else one[where]
+        total += product
     return total
 
 
-def _pairs(kernel: BoundKernel, logs: FloatArray, a: Layout, b: Layout | None, gradient: bool) -> list[FloatArray]:
+def _pairs(kernel: Kernel, logs: FloatArray, a: Layout, b: Layout | None, gradient: bool) -> list[FloatArray]:
     """Give covariances of pieces and, if asked, their derivatives by every hyperparameter."""
     total: FloatArray | None = None
     slopes: list[FloatArray] = []
-    for variance, factors in kernel.split(logs):
-        axes = [
-            _along(axis, next(((f, n, p) for f, n, p in factors if f.axis == axis), None), a, b, gradient)
-            for axis in range(kernel.dimension)
-        ]
-        part = axes[0][0] * variance
-        for one, _, _ in axes[1:]:
-            part = part * one
-        total = part if total is None else total + part
+    for part in kernel.split(logs):
+        axes = [_along(axis, part, a, b, gradient) for axis in range(kernel.dimension)]
+        product = axes[0][0] * part.variance
+        for one, _ in axes[1:]:
+            product = product * one
+        total = product if total is None else total + product
         if not gradient:
             continue
-        slopes.append(part)
-        for i, (_, slope, place) in enumerate(axes):
-            if place < 0 or slope is None:
+        slopes.append(product)
+        for i, (_, slope) in enumerate(axes):
+            if slope is None:
                 continue
-            steep = slope * variance
-            for j, (one, _, _) in enumerate(axes):
+            steep = slope * part.variance
+            for j, (one, _) in enumerate(axes):
                 if j != i:
                     steep = steep * one
             slopes.append(steep)
@@ -155,25 +149,17 @@ def _pairs(kernel: BoundKernel, logs: FloatArray, a: Layout, b: Layout | None, g
     return [total, *slopes]
 
 
-def _along(
-    axis: int, found: tuple[Factor, float, int] | None, a: Layout, b: Layout | None, gradient: bool
-) -> tuple[FloatArray, FloatArray | None, int]:
-    """Give integrals along one axis for pairs of pieces, the derivative by log lengthscale, and its place."""
+def _along(axis: int, part: Part, a: Layout, b: Layout | None, gradient: bool) -> tuple[FloatArray, FloatArray | None]:
+    """Give integrals along one axis for pairs of pieces, and the derivative by log lengthscale where there is one."""
     other = a if b is None else b
-    if found is None:
-        K = np.outer(_widths(a.limits[axis]), _widths(other.limits[axis]))
-        return _spread(K, a.place[axis], other.place[axis]), None, -1
-    factor, length, place = found
-    K, G = factor.correlation.covariance(
-        a.limits[axis], None if b is None else b.limits[axis], length, gradient and place >= 0
+    K, G = part.correlation.covariance(
+        a.limits[axis],
+        None if b is None else b.limits[axis],
+        float(part.lengths[axis]),
+        gradient and part.correlation.has_length,
     )
     K = _spread(K, a.place[axis], other.place[axis])
-    return K, None if G is None else _spread(G, a.place[axis], other.place[axis]), place
-
-
-def _widths(limits: Limits) -> FloatArray:
-    width = limits[1] - limits[0]
-    return np.where(width > 0, width, 1.0)
+    return K, None if G is None else _spread(G, a.place[axis], other.place[axis])
 
 
 def _spread(K: FloatArray, rows: Int64Array | None, columns: Int64Array | None) -> FloatArray:

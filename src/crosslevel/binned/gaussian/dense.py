@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from crosslevel.binned.gaussian.covariances import Layout, lay_out, prior_covariance, variances
-from crosslevel.binned.gaussian.kernels import BoundKernel
+from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
 from crosslevel.binned.regions.base import Regions
 from crosslevel.errors import InputError
@@ -49,12 +49,12 @@ class DenseSolver:
     Parameters
     ----------
     problem : Problem
-    kernel : BoundKernel
+    kernel : Kernel
     """
 
     name = "dense"
 
-    def __init__(self, problem: Problem, kernel: BoundKernel) -> None:
+    def __init__(self, problem: Problem, kernel: Kernel) -> None:
         self.problem, self.kernel = problem, kernel
         self._exact = problem.regions.pieces() is not None
         self._layout: tuple[FloatArray, Layout] | None = None
@@ -93,7 +93,7 @@ class DenseSolver:
         if not self._exact:
             scale = 2.0 ** np.floor(np.log2(np.minimum(self.kernel.scale(logs), 1e300)))
         if self._layout is None or (self._layout[0] != scale).any():
-            self._layout = scale, lay_out(self.problem.regions.exact_pieces(scale))
+            self._layout = scale, lay_out(self.problem.regions.summed_pieces(scale))
         return self._layout[1]
 
 
@@ -142,13 +142,13 @@ class Conditioned:
 class DensePosterior(Conditioned):
     """Posterior with exact covariances, or those of a cubature; see `crosslevel.binned.gaussian.model.Posterior`."""
 
-    kernel: BoundKernel
+    kernel: Kernel
     logs: FloatArray
     layout: Layout
 
     def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
         """Predict integrals over regions."""
-        target = lay_out(regions.exact_pieces(self.kernel.scale(self.logs)))
+        target = lay_out(regions.summed_pieces(self.kernel.scale(self.logs)))
         cross = prior_covariance(self.kernel, self.logs, target, self.layout)[0] * np.outer(scale, self.problem.scale)
         prior = variances(self.kernel, self.logs, target) * scale**2
         whole = prior_covariance(self.kernel, self.logs, target)[0] * np.outer(scale, scale) if covariance else None

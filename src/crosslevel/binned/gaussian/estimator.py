@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned.gaussian.fit import SOLVERS, LeaveOneOut, Settings, choose_solver, fit_gaussian
-from crosslevel.binned.gaussian.kernels import CONVENTIONS, BoundKernel, Kernel, as_kernel, read_number
+from crosslevel.binned.gaussian.kernels import CONVENTIONS, Kernel, read_kernel, read_number
 from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, make_problem
 from crosslevel.binned.gaussian.predictions import describe_predictions, draw
 from crosslevel.binned.privacy import privacy_warnings
@@ -39,9 +39,8 @@ class BinnedGP(RegionEstimator):
 
     Parameters
     ----------
-    kernel : str or Kernel, default "auto"
-        "eq" (which "auto" is), "matern12", "matern32", "matern52", sums of these as in "eq + white", or an object made with
-        `crosslevel.binned.kernels`.
+    kernel : str, default "eq"
+        "eq", "matern12", "matern32", "matern52", or sums of these and "white" (white noise in space), as in "eq + white".
     variance, lengthscale, noise, mean : float, optional
         Of the function; what is given is kept, what is None is estimated. ``lengthscale`` may be one per axis. ``noise`` is the
         variance of one observation (see ``sizes`` in :meth:`fit`). ``mean`` is the level of the function, a density.
@@ -49,9 +48,8 @@ class BinnedGP(RegionEstimator):
         False sets what is None to a rule of thumb instead.
     convention : {"usual", "paper"}, default "usual"
         Whether lengthscales mean exp(-r^2 / (2 l^2)) or, as in the paper, exp(-r^2 / l^2); the latter for "eq" only.
-    solver : {"auto", "dense", "kronecker", "features"}, default "auto"
-        "auto" takes a dense matrix up to 2,000 regions, Kronecker products for full grids of boxes from 400 on, and Hilbert-space
-        features for more, or for polygons; ``solver_`` says which.
+    solver : {"auto", "dense", "features"}, default "auto"
+        "auto" takes a dense matrix up to 2,000 regions, and Hilbert-space features for more, or for polygons; ``solver_`` says which.
     n_restarts : int, default 1
         Random starts of the search beside five fixed ones; not used with features.
     prior : {"auto", "none", "lengthscale"}, default "auto"
@@ -100,7 +98,7 @@ class BinnedGP(RegionEstimator):
 
     def __init__(
         self,
-        kernel: Any = "auto",
+        kernel: str = "eq",
         variance: float | None = None,
         lengthscale: Any = None,
         noise: float | None = None,
@@ -173,7 +171,13 @@ class BinnedGP(RegionEstimator):
         problem = make_problem(found, y, quantity, sizes, std_error, read_number(self.mean, "mean"))
         if noise is None and problem.known_noise.any():
             noise = 0.0
-        kernel = self._bind(found.dimension)
+        kernel = read_kernel(
+            self.kernel,
+            found.dimension,
+            variance=self.variance,
+            lengthscale=self.lengthscale,
+            convention=self.convention,
+        )
         solver = choose_solver(problem, kernel, settings)
         self._refuse_idle(solver, kernel, noise)
         told = (
@@ -289,7 +293,7 @@ class BinnedGP(RegionEstimator):
         values = ", ".join(f"{k} {v:.4g}" for k, v in self.hyperparameters_.items())
         lines = [
             f"Gaussian process behind {len(self._fit.problem.y):,} regions, {self.quantity_}s",
-            f"kernel: {self._kernel()} · {values}",
+            f"kernel: {self.kernel} · {values}",
             f"solver: {self.solver_}",
             f"log marginal likelihood {self.log_evidence_:.4f} · leave-one-out log score {left.log_score:.4f}, 95 % intervals cover "
             f"{left.coverage:.0%}",
@@ -319,19 +323,6 @@ class BinnedGP(RegionEstimator):
         check_finite_numbers(found.mean, found.variance)
         return found
 
-    def _kernel(self) -> Kernel:
-        return as_kernel("eq" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel)
-
-    def _bind(self, dimension: int) -> BoundKernel:
-        """Lay the kernel out over the axes with the hyperparameters that were given."""
-        kernel = self._kernel()
-        others = {f.correlation.name for t in kernel.terms for f in t.factors} - {"eq", "white"}
-        if self.convention == "paper" and others:
-            raise InputError(
-                f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
-            )
-        return kernel.bind(dimension, variance=self.variance, lengthscale=self.lengthscale, convention=self.convention)
-
     def _settings(self) -> Settings:
         """Refuse unknown choices and numbers that are none."""
         check_flags(self)
@@ -352,7 +343,7 @@ class BinnedGP(RegionEstimator):
             max_features=None if self.max_features is None else check_whole(self.max_features, "max_features", 1),
         )
 
-    def _refuse_idle(self, solver: str, kernel: BoundKernel, noise: float | None) -> None:
+    def _refuse_idle(self, solver: str, kernel: Kernel, noise: float | None) -> None:
         """Refuse parameters that cannot act with this solver and the hyperparameters that are given."""
         if solver != "features":
             refuse_idle(self, ["tolerance", "max_features"], f"with the {solver} solver; use solver='features'")

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from crosslevel.binned.gaussian import sines
 from crosslevel.binned.gaussian.dense import Conditioned, condition_on, factorize, log_density, profile
-from crosslevel.binned.gaussian.kernels import BoundKernel
+from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
 from crosslevel.binned.gaussian.sines import densities, widen
 from crosslevel.binned.regions.base import Regions, SineBasis
@@ -52,7 +52,7 @@ class FeatureSolver:
     Parameters
     ----------
     problem : Problem
-    kernel : BoundKernel
+    kernel : Kernel
     basis : SineBasis
     error : float
         Of covariances, relative; nan where it was not measured.
@@ -60,7 +60,7 @@ class FeatureSolver:
 
     name = "features"
 
-    def __init__(self, problem: Problem, kernel: BoundKernel, basis: SineBasis, error: float = math.nan) -> None:
+    def __init__(self, problem: Problem, kernel: Kernel, basis: SineBasis, error: float = math.nan) -> None:
         self.problem, self.kernel, self.basis, self.error = problem, kernel, basis, error
         self._simple = not problem.known_noise.any()
         self._unit: _Sums | None = None

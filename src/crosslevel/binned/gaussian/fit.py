@@ -11,21 +11,18 @@ from scipy import stats
 from crosslevel.binned.gaussian import sines
 from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver
 from crosslevel.binned.gaussian.features import FeatureSolver, search_windows
-from crosslevel.binned.gaussian.kernels import BoundKernel
-from crosslevel.binned.gaussian.kronecker import KroneckerSolver, find_grid
+from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.gaussian.model import Posterior, Problem, Solver
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize
 from crosslevel.typing import BoolArray, FloatArray, Step
 
-SOLVERS = ("auto", "dense", "kronecker", "features")
+SOLVERS = ("auto", "dense", "features")
 DENSE = 2000
 """Regions up to which "auto" takes the dense solver: a search of 50 steps takes a minute there."""
 DENSE_MOST = 20_000
 """Regions beyond which a covariance matrix is refused: 3 GiB each."""
-GRID = 400
-"""Regions from which "auto" looks for a grid."""
 ROUGH = 1e-3
 """Relative error of covariances above which "auto" takes the dense solver instead of features where it can."""
 BESIDE_NOISE, FINE = 0.1, 1e-5
@@ -98,12 +95,12 @@ class GaussianFit:
     Attributes
     ----------
     problem : Problem
-    kernel : BoundKernel
+    kernel : Kernel
     logs : (h,)
         Logarithms of the kernel's hyperparameters.
     noise : float
         Noise variance.
-    solver : {"dense", "kronecker", "features"}
+    solver : {"dense", "features"}
     basis : SineBasis or None
         Of the features.
     error : float
@@ -115,7 +112,7 @@ class GaussianFit:
     """
 
     problem: Problem
-    kernel: BoundKernel
+    kernel: Kernel
     logs: FloatArray
     noise: float
     solver: str
@@ -164,12 +161,12 @@ class GaussianFit:
     def _solver(self) -> Solver:
         if self.basis is not None:
             return FeatureSolver(self.problem, self.kernel, self.basis, self.error)
-        return _exact_solver(self.solver, self.problem, self.kernel)
+        return _dense_solver(self.problem, self.kernel)
 
 
 def fit_gaussian(
     problem: Problem,
-    kernel: BoundKernel,
+    kernel: Kernel,
     noise: float | None,
     settings: Settings,
     name: str,
@@ -180,13 +177,13 @@ def fit_gaussian(
     Parameters
     ----------
     problem : Problem
-    kernel : BoundKernel
+    kernel : Kernel
         Hyperparameters that it has are kept, the others found by marginal likelihood (or set to their starts when
         ``settings.optimize`` is False).
     noise : float or None
         Noise variance; None to be found.
     settings : Settings
-    name : {"dense", "kronecker", "features"}
+    name : {"dense", "features"}
         The solver; see `choose_solver`.
     step : callable, optional
         Called after each evaluation of the marginal likelihood.
@@ -197,15 +194,14 @@ def fit_gaussian(
             "one region cannot tell how large, how smooth and how noisy the curve is; pass variance=, lengthscale= and noise=, or "
             "more regions."
         )
-    white = any(f.correlation.name == "white" for term in kernel.terms for f in term.factors)
-    if white and problem.regions.pieces() is None:
+    if not sines.has_features(kernel) and problem.regions.pieces() is None:
         raise InputError(
             "the kernel has a white part, and these regions are summed over points, which hold none of it. Leave 'white' out: for regions "
             "that do not overlap it is the noise, in proportion to their volume with sizes=."
         )
     found: Maximum | None = None
     too_short: dict[str, float] = {}
-    solver: Solver | None = None if name == "features" else _exact_solver(name, problem, kernel)
+    solver: Solver | None = None if name == "features" else _dense_solver(problem, kernel)
     if not settings.optimize or not search.free.any():
         logs, sigma2 = search.unpack(search.starts[0][search.free])
     else:
@@ -245,7 +241,7 @@ class Search:
     """
 
     def __init__(
-        self, problem: Problem, kernel: BoundKernel, noise: float | None, settings: Settings, step: Step | None = None
+        self, problem: Problem, kernel: Kernel, noise: float | None, settings: Settings, step: Step | None = None
     ) -> None:
         self.problem, self.kernel, self.settings, self.step = problem, kernel, settings, step
         given = (*kernel.given, noise)
@@ -290,7 +286,7 @@ class Search:
 
 
 def lay_starts(
-    problem: Problem, kernel: BoundKernel, n_restarts: int, seed: int
+    problem: Problem, kernel: Kernel, n_restarts: int, seed: int
 ) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
     """Give starts, lower and upper bounds of the logarithms of kernel hyperparameters and, last, the noise; and the range, (d,)."""
     lower, upper = problem.regions.bounds()
@@ -309,8 +305,7 @@ def lay_starts(
         )
     variances = []
     for term in kernel.terms:
-        white = bool(term.factors) and not any(f.correlation.has_length for f in term.factors)
-        share = 0.1 * float(np.median(problem.regions.volumes)) if white else 1.0
+        share = 1.0 if term.correlation.has_length else 0.1 * float(np.median(problem.regions.volumes))
         variances.append(share * density_variance)
 
     def row(lengths: FloatArray, variance_factor: float, noise: float) -> FloatArray:
@@ -338,24 +333,17 @@ def _variances_of_y(problem: Problem) -> tuple[float, float]:
     return spread, noise
 
 
-def choose_solver(problem: Problem, kernel: BoundKernel, settings: Settings) -> str:
+def choose_solver(problem: Problem, kernel: Kernel, settings: Settings) -> str:
     """Choose the solver by size and shape."""
     n = len(problem.y)
     if settings.solver != "auto":
         return settings.solver
-    if n >= GRID and not isinstance(find_grid(problem, kernel), str):
-        return "kronecker"
-    if (n > DENSE or problem.regions.pieces() is None) and sines.check_features(kernel) is None:
+    if (n > DENSE or problem.regions.pieces() is None) and sines.has_features(kernel):
         return "features"
     return "dense"
 
 
-def _exact_solver(name: str, problem: Problem, kernel: BoundKernel) -> Solver:
-    if name == "kronecker":
-        grid = find_grid(problem, kernel)
-        if isinstance(grid, str):
-            raise InputError(f"solver='kronecker' needs a full grid of boxes, but {grid}; use solver='auto'.")
-        return KroneckerSolver(problem, kernel, grid)
+def _dense_solver(problem: Problem, kernel: Kernel) -> Solver:
     if len(problem.y) > DENSE_MOST:
         raise InputError(
             f"{len(problem.y):,} regions need {8 * len(problem.y) ** 2 / 2**30:.0f} GiB for a covariance matrix; use solver='features' "
@@ -364,9 +352,7 @@ def _exact_solver(name: str, problem: Problem, kernel: BoundKernel) -> Solver:
     return DenseSolver(problem, kernel)
 
 
-def _final_features(
-    problem: Problem, kernel: BoundKernel, logs: FloatArray, noise: float, settings: Settings
-) -> Solver:
+def _final_features(problem: Problem, kernel: Kernel, logs: FloatArray, noise: float, settings: Settings) -> Solver:
     """Choose features for given hyperparameters; the dense solver where their error would be large and it can be used."""
     sines.require_features(kernel)
     if not (noise > 0 or problem.known_noise.all()):
@@ -378,7 +364,7 @@ def _final_features(
     basis, error = sines.grow(kernel, logs, span, sines.sample_of(problem.regions), settings.tolerance, most)
     exact = problem.regions.pieces() is not None
     if settings.solver == "auto" and error > ROUGH and exact and len(problem.y) <= MEMORY:
-        return _exact_solver("dense", problem, kernel)
+        return _dense_solver(problem, kernel)
     return FeatureSolver(problem, kernel, basis, error)
 
 

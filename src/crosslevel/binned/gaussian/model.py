@@ -109,7 +109,7 @@ class Solver(Protocol):
 
     Attributes
     ----------
-    name : {"dense", "kronecker", "features"}
+    name : {"dense", "features"}
     error : float
         Relative error of covariances; 0 for exact solvers, nan where it was not measured.
     """

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
-from crosslevel.binned.gaussian.kernels import BoundKernel
+from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.basis import extremes, frequency_index
 from crosslevel.errors import InputError
-from crosslevel.numerics.integrals.correlations import Antiderivative, Correlation, reach
+from crosslevel.numerics.integrals.correlations import reach, spectral_density
 from crosslevel.typing import FloatArray, Int64Array
 
 SAMPLE = 80
@@ -34,72 +34,45 @@ class Span:
     longest: FloatArray
 
 
-def check_features(kernel: BoundKernel) -> str | None:
-    """Say why a kernel has no features, or None."""
-    for term in kernel.terms:
-        if len(term.factors) < kernel.dimension:
-            return "a term is constant along an axis"
-        for f in term.factors:
-            if f.correlation.spectral_density(np.zeros(1), 1.0) is None:
-                return f"the spectral density of {f.correlation.name!r} is not known"
-    return None
+def has_features(kernel: Kernel) -> bool:
+    """Tell whether every term has a spectral density."""
+    return all(term.correlation.has_length for term in kernel.terms)
 
 
-def require_features(kernel: BoundKernel) -> None:
+def require_features(kernel: Kernel) -> None:
     """Refuse a kernel without features."""
-    why = check_features(kernel)
-    if why is not None:
-        raise InputError(f"solver='features' cannot be used: {why}. Use solver='dense'.")
+    if not has_features(kernel):
+        raise InputError("solver='features' cannot be used: white noise has no spectral density. Use solver='dense'.")
 
 
-def densities(
-    kernel: BoundKernel, logs: FloatArray, w: FloatArray, gradient: bool = False
-) -> tuple[FloatArray, FloatArray]:
+def densities(kernel: Kernel, logs: FloatArray, w: FloatArray, gradient: bool = False) -> tuple[FloatArray, FloatArray]:
     """Give the prior variances of the coefficients at frequencies w (m, d), and their derivatives by every hyperparameter, (h, m)."""
     total = np.zeros(len(w))
     slopes = np.zeros((len(logs) if gradient else 0, len(w)))
-    place = 0
-    for variance, factors in kernel.split(logs):
-        axes = []
-        for f, length, _ in factors:
-            found = f.correlation.spectral_density(w[:, f.axis or 0], length)
-            assert found is not None  # check_features has asked
-            axes.append(found)
-        part = variance * np.prod([s for s, _ in axes], axis=0)
-        total += part
+    for part in kernel.split(logs):
+        axes = [spectral_density(part.correlation.name, w[:, d], float(n)) for d, n in enumerate(part.lengths)]
+        product = part.variance * np.prod([s for s, _ in axes], axis=0)
+        total += product
         if gradient:
-            slopes[place] = part
+            slopes[part.place - 1] = product
             for i in range(len(axes)):
                 others = [s if j != i else g for j, (s, g) in enumerate(axes)]
-                slopes[place + 1 + i] = variance * np.prod(others, axis=0)
-        place += 1 + len(factors)
+                slopes[part.place + i] = part.variance * np.prod(others, axis=0)
     return total, slopes
 
 
-def span_of(kernel: BoundKernel, logs: FloatArray, lower: FloatArray, upper: FloatArray) -> Span:
+def span_of(kernel: Kernel, logs: FloatArray, lower: FloatArray, upper: FloatArray) -> Span:
     """Give the space between the corners of regions, (n, d) each, and the lengthscales along its axes."""
-    lengths: list[list[float]] = [[] for _ in range(kernel.dimension)]
-    for _, factors in kernel.split(logs):
-        for f, length, place in factors:
-            if place >= 0:
-                lengths[f.axis or 0].append(length)
-    low, high = lower.min(axis=0), upper.max(axis=0)
-    return Span(low, high, np.array([min(x) for x in lengths]), np.array([max(x) for x in lengths]))
+    lengths = np.array([part.lengths for part in kernel.split(logs)])
+    return Span(lower.min(axis=0), upper.max(axis=0), lengths.min(axis=0), lengths.max(axis=0))
 
 
-def margins(kernel: BoundKernel, longest: FloatArray) -> FloatArray:
+def margins(kernel: Kernel, longest: FloatArray) -> FloatArray:
     """Give how far the border of the box must stand from the regions, (d,)."""
-    out = np.zeros(kernel.dimension)
-    for term in kernel.terms:
-        for f in term.factors:
-            axis = f.axis or 0
-            out[axis] = max(out[axis], 0.5 * _reach(f.correlation) * longest[axis])
-    return out
+    return 0.5 * max(reach(term.correlation.name, BORDER) for term in kernel.terms) * longest
 
 
-def widen(
-    kernel: BoundKernel, logs: FloatArray, basis: SineBasis, lower: FloatArray, upper: FloatArray
-) -> SineBasis | None:
+def widen(kernel: Kernel, logs: FloatArray, basis: SineBasis, lower: FloatArray, upper: FloatArray) -> SineBasis | None:
     """Give a basis for a space that holds further regions too, with the same highest frequencies; None when this one does."""
     found = span_of(kernel, logs, lower, upper)
     margin = margins(kernel, found.longest)
@@ -116,7 +89,7 @@ def widen(
     return choose(kernel, span, float((basis.frequencies * found.shortest).max()))
 
 
-def choose(kernel: BoundKernel, span: Span, top: float) -> SineBasis:
+def choose(kernel: Kernel, span: Span, top: float) -> SineBasis:
     """Make the basis whose highest frequencies are ``top`` / shortest lengthscale, in a box that holds the longest.
 
     In more than one dimension only frequencies are kept whose density is at least that at the end of the first axis.
@@ -148,7 +121,7 @@ def sample_of(regions: Regions) -> Regions:
     return regions[np.unique(np.concatenate(runs))]
 
 
-def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray) -> float:
+def measure_error(kernel: Kernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray) -> float:
     """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations.
 
     ``exact`` are the covariances without features; see `exact_sample`.
@@ -159,9 +132,9 @@ def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sampl
     return float(np.abs((found - exact) / np.outer(sd, sd)).max())
 
 
-def exact_sample(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:
+def exact_sample(kernel: Kernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:
     """Give the sample with its exact covariances; where a cubature has many points, of the regions with the fewest only."""
-    pieces = sample.exact_pieces(kernel.scale(logs))
+    pieces = sample.summed_pieces(kernel.scale(logs))
     size = np.bincount(pieces.owner, minlength=pieces.n)
     order = np.argsort(size, kind="stable")
     quick = np.cumsum(size[order]) <= POINTS
@@ -175,7 +148,7 @@ def exact_sample(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> tupl
 
 
 def grow(
-    kernel: BoundKernel, logs: FloatArray, span: Span, sample: Regions, tolerance: float, max_features: int
+    kernel: Kernel, logs: FloatArray, span: Span, sample: Regions, tolerance: float, max_features: int
 ) -> tuple[SineBasis, float]:
     """Add frequencies until the error is below ``tolerance`` or the number reaches ``max_features``."""
     top = START
@@ -191,17 +164,6 @@ def grow(
     return basis, error
 
 
-def _at_lengths(kernel: BoundKernel, lengths: Int64Array | FloatArray) -> FloatArray:
+def _at_lengths(kernel: Kernel, lengths: Int64Array | FloatArray) -> FloatArray:
     """Give hyperparameters of variance 1 with these usual lengthscales."""
     return np.array([0.0 if a is None else np.log(lengths[a] * kernel.stretch) for a in kernel.axes])
-
-
-def _reach(correlation: Correlation) -> float:
-    """Give the distance, in lengthscales, at which the correlation has fallen to `BORDER`."""
-    if not isinstance(correlation, Antiderivative):
-        return reach(correlation.name, BORDER)
-    r = np.linspace(0.0, 40.0, 801)
-    zero = np.zeros(1)
-    k = correlation.covariance((zero, zero), (r, r), 1.0)[0][0]
-    below = np.flatnonzero(k < BORDER)
-    return float(r[below[0]]) if len(below) else float(r[-1])

@@ -18,12 +18,11 @@ and ways to integrate (it is a frozen dataclass of arrays and plain values, whic
 (b) ``fourier_integrals(k)``: (n, m) complex, the integral of exp(i k_j . x) over region i, at the rows k_j of ``k`` (m, d); k = 0
     must give ``volumes``. From it the base class makes ``sine_integrals(basis)``, (n, m): integrals of the Laplacian's
     eigenfunctions on a box (`SineBasis`); a type may override that with something faster.
-(c) ``quadrature(scale)``: a fixed rule, `Pieces` whose boxes all are points: sum_q w_q g(x_q) over the points of row i is
-    the integral of g over region i. ``scale`` (d,) or None: lengths over which g changes; parts of a region larger than that are
-    cut. The same regions and scale always give the same points, and every region has at least one.
+(c) ``summed_pieces(scale)``, where there is no (a): a fixed rule, `Pieces` whose boxes all are points: sum_q w_q g(x_q) over the points
+    of row i is the integral of g over region i. ``scale`` (d,): lengths over which g changes; parts of a region larger than that
+    are cut. The same regions and scale always give the same points, and every region has at least one.
 
-Solvers ask ``regions.exact_pieces(scale)``: (a) where there is one, else (c), so all kinds of regions can be observed and
-predicted together.
+The dense solver asks for ``summed_pieces``, so all kinds of regions can be observed and predicted together.
 """
 
 from __future__ import annotations
@@ -196,14 +195,11 @@ class Regions(ABC):
     def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Integrate exp(i k . x) over every region, at the rows of ``k`` (m, d): (n, m)."""
 
-    @abstractmethod
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give points and weights whose sums are integrals of functions that change over ``scale``."""
-
-    def exact_pieces(self, scale: FloatArray | None = None) -> Pieces:
-        """Give the exact pieces where there are any, else those of the quadrature."""
+    def summed_pieces(self, scale: FloatArray) -> Pieces:
+        """Give the exact pieces where there are any, else points and weights for functions that change over ``scale``."""
         found = self.pieces()
-        return self.quadrature(scale) if found is None else found
+        assert found is not None  # other kinds give points
+        return found
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Integrate the functions of ``basis`` over every region, (n, m).

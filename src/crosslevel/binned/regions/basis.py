@@ -137,7 +137,7 @@ def correlations_by_points(
 
 
 def _by_points(regions: Regions, kernel: str, lengthscale: float, size: float, rows: int = 500) -> FloatArray:
-    rule = regions.exact_pieces(np.full(regions.dimension, size))
+    rule = regions.summed_pieces(np.full(regions.dimension, size))
     where = (rule.owner, np.arange(len(rule)))
     S = csr_array((rule.weight / regions.volumes[rule.owner], where), shape=(len(regions), len(rule))).tocsc()
     out = np.zeros((len(regions), len(regions)))

@@ -23,9 +23,6 @@ PREDICTED = (*QUANTITIES, "density")
 """What may be predicted; a density over a region is its mean."""
 MOST_YEARS = 10_000
 """No age is older, and no year later."""
-PER_PANEL = 4
-"""Points of the quadrature per panel and axis: a function that changes over a panel's width is integrated to about 1e-6."""
-_X, _W = np.polynomial.legendre.leggauss(PER_PANEL)
 AGE_WORDS = (
     (r"\b(?:aged?|ages|years?|yrs?|old)\b", ""),
     (r"\b(?:and|or)\s+(?:over|older|above|more)\b|\bplus\b", "+"),
@@ -80,19 +77,6 @@ class _Sided(Regions):
             part = one[rows.ravel()] if whole else one[rows.ravel()[:, None], where]
             out = part if d == 0 else out * part
         return out
-
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give Gauss-Legendre points on panels no wider than ``scale``; an axis without width gets one point."""
-        points, weights, owner = [], [], []
-        for i, (low, high) in enumerate(zip(*self.bounds(), strict=True)):
-            widest = np.full(self.dimension, np.inf) if scale is None else scale
-            axes = [_axis_rule(a, b, float(w)) for a, b, w in zip(low, high, widest, strict=True)]
-            grid = np.meshgrid(*(x for x, _ in axes), indexing="ij")
-            mass = np.meshgrid(*(w for _, w in axes), indexing="ij")
-            points.append(np.stack([g.ravel() for g in grid], axis=1))
-            weights.append(np.prod([m.ravel() for m in mass], axis=0))
-            owner.append(np.full(len(weights[-1]), i))
-        return Pieces.points(np.concatenate(points), np.concatenate(weights), np.concatenate(owner), len(self))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -311,11 +295,6 @@ class Points(_Sided):
             return {"point": self.x[:, 0]}
         return {f"point_{d}": self.x[:, d] for d in range(self.dimension)}
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give the points themselves."""
-        n = len(self)
-        return Pieces.points(self.x, np.ones(n), np.arange(n), n)
-
     def _take(self, rows: Int64Array) -> Self:
         return type(self)(self.x[rows])
 
@@ -399,16 +378,6 @@ def _sine_integrals(s: FloatArray, t: FloatArray, center: float, half_width: flo
     if (width > 0).any():
         out *= np.sinc(np.outer(width, w) / (2.0 * np.pi))
     return out * (np.where(width > 0, width, 1.0) / np.sqrt(half_width))[:, None]
-
-
-def _axis_rule(s: float, t: float, scale: float) -> tuple[FloatArray, FloatArray]:
-    if s == t:
-        return np.array([s]), np.ones(1)
-    panels = max(1, int(np.ceil((t - s) / scale - 1e-12)))
-    edges = np.linspace(s, t, panels + 1)
-    half = 0.5 * np.diff(edges)
-    x = (edges[:-1] + half)[:, None] + half[:, None] * _X
-    return x.ravel(), (half[:, None] * _W).ravel()
 
 
 def _read_age(group: Any, argument: str) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.binned.regions.simplices import check_points
 from crosslevel.data.checks import check_kind, check_length, refuse_idle_arguments
 from crosslevel.data.planes import Plane, check_planes, place
 from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
@@ -27,8 +26,7 @@ from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 class Polygons(Regions):
     """Polygons in the plane: holes and multipolygons allowed.
 
-    Integrals of waves over them are exact (sums over edges), so the feature solver needs neither triangles nor points; the
-    dense solver sums over the points of a cubature, or over random points as the paper does.
+    Integrals of waves over them are exact (sums over edges), so the feature solver needs neither triangles nor points.
 
     Parameters
     ----------
@@ -47,12 +45,6 @@ class Polygons(Regions):
         were plane coordinates, with a warning.
     repair : bool
         Split polygons that cross themselves into valid ones; without it they are refused.
-    points : {"cubature", "random"}
-        The rule of the dense solver.
-    n_points : int
-        Points per polygon for "random".
-    seed : int
-        Of the random points, which depend on it and on the polygon alone.
     plane : Plane, optional
         Of shapes that were read, placed and checked before, which are taken as they are.
 
@@ -78,14 +70,10 @@ class Polygons(Regions):
     crs: InitVar[str | None] = None
     project: InitVar[Any] = None
     repair: InitVar[bool] = False
-    points: str = "cubature"
-    n_points: int = 400
-    seed: int = 0
     plane: Plane | None = None
 
     def __post_init__(self, crs: str | None, project: Any, repair: bool) -> None:
         if self.plane is None:
-            check_points(self.points, self.n_points, self.seed)
             self._read(crs, project, repair)
         else:
             given = {"crs": crs, "project": project, "repair": repair}
@@ -121,7 +109,7 @@ class Polygons(Regions):
         return polygon_areas(self.edges)
 
     @cached_property
-    def _rules(self) -> dict[tuple[float, ...] | None, Pieces]:
+    def _rules(self) -> dict[tuple[float, ...], Pieces]:
         return {}
 
     @property
@@ -177,13 +165,13 @@ class Polygons(Regions):
             owner.append(np.full(len(rings), number, dtype=np.int64))
         return np.concatenate(corners), np.concatenate(owner)
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
+    def summed_pieces(self, scale: FloatArray) -> Pieces:
         """Give points and weights over the triangles of each polygon; see `Regions`."""
-        asked = None if scale is None else tuple(np.ravel(scale).tolist())
+        asked = tuple(np.ravel(scale).tolist())
         if asked not in self._rules:  # the last one is kept: solvers need it again and again
             vertices, owner = self.triangles
             self._rules.clear()
-            rule = simplex_rule(vertices, owner, len(self), scale, self.points, self.n_points, self.seed)
+            rule = simplex_rule(vertices, owner, scale)
             self._rules[asked] = Pieces.points(rule.x, rule.weight, rule.owner, len(self))
         return self._rules[asked]
 

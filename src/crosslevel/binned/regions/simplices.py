@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions
-from crosslevel.data.checks import check_finite, check_whole
+from crosslevel.data.checks import check_finite
 from crosslevel.data.signatures import checked
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import InputError
 from crosslevel.numerics.simplex_integrals import simplex_fourier, simplex_rule, simplex_volumes
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
-
-RULES = ("cubature", "random")
 
 
 @checked
@@ -28,12 +26,6 @@ class Simplices(Regions):
     ----------
     bodies : sequence of (s, d + 1, d)
         One array per region: its s simplices, each by d + 1 corners. The simplices of a region must not overlap.
-    points : {"cubature", "random"}
-        The rule of the dense solver; "random" is the paper's.
-    n_points : int
-        Points per region for "random".
-    seed : int
-        Of the random points, which depend on it and on the region alone.
 
     Examples
     --------
@@ -45,13 +37,8 @@ class Simplices(Regions):
     """
 
     bodies: Sequence[Any]
-    _: KW_ONLY
-    points: str = "cubature"
-    n_points: int = 400
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        check_points(self.points, self.n_points, self.seed)
         if len(self.bodies) == 0:
             raise InputError("bodies holds no region; pass at least one list of simplices.")
         bodies = tuple(check_finite(body, f"bodies[{i}]", 3) for i, body in enumerate(self.bodies))
@@ -105,23 +92,10 @@ class Simplices(Regions):
         """Integrate exp(i k . x) over each region, exactly, (n, m)."""
         return simplex_fourier(self.vertices, self.owner, len(self), k)
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
+    def summed_pieces(self, scale: FloatArray) -> Pieces:
         """Give points and weights over the simplices of each region; see `Regions`."""
-        rule = simplex_rule(self.vertices, self.owner, len(self), scale, self.points, self.n_points, self.seed)
+        rule = simplex_rule(self.vertices, self.owner, scale)
         return Pieces.points(rule.x, rule.weight, rule.owner, len(self))
 
     def _take(self, rows: Int64Array) -> Self:
         return replace(self, bodies=[self.bodies[i] for i in rows])
-
-
-def check_points(points: str, n_points: int, seed: int) -> None:
-    """Refuse a rule that is not known, or one without points."""
-    if points not in RULES:
-        raise unknown_name("points", points, RULES, "rule")
-    check_whole(n_points, "n_points", 1)
-    check_whole(seed, "seed", 0)
-    for name, value, default in (("n_points", n_points, 400), ("seed", seed, 0)):
-        if points != "random" and value != default:
-            raise InputError(
-                f"{name}={value} has no effect with points={points!r}; pass points='random', or leave {name} out."
-            )

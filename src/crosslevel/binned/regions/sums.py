@@ -100,9 +100,9 @@ class WeightedSum(Regions):
         found = self.parts.pieces()
         return None if found is None else self._own(found)
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give the quadratures of the parts with their weights."""
-        return self._own(self.parts.quadrature(scale))
+    def summed_pieces(self, scale: FloatArray) -> Pieces:
+        """Give the pieces or points of the parts with their weights."""
+        return self._own(self.parts.summed_pieces(scale))
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Sum the integrals of the parts."""
@@ -172,13 +172,9 @@ class Stack(Regions):
         found = [p for m in self.members if (p := m.pieces()) is not None]
         return self._joined(found) if len(found) == len(self.members) else None
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give the quadratures of the members in a row."""
-        return self._joined([m.quadrature(scale) for m in self.members])
-
-    def exact_pieces(self, scale: FloatArray | None = None) -> Pieces:
-        """Give exact pieces of the members that have them, and quadratures of the others."""
-        return self._joined([m.exact_pieces(scale) for m in self.members])
+    def summed_pieces(self, scale: FloatArray) -> Pieces:
+        """Give the pieces or points of the members in a row."""
+        return self._joined([m.summed_pieces(scale) for m in self.members])
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Give the integrals of the members in a row."""

@@ -46,8 +46,7 @@ def candidate_of_choice(
         :func:`among_voters` first gives shares of its voters.
     abstention : str, sequence of str or None, default "auto"
         The outcomes of those who did not vote, which are left out and named in a warning. ``"auto"`` recognizes "did not vote",
-        "no vote", "abstained", "abstention", "nonvoters" and "not voting" in any case, with spaces, "_" or "-" (not "no vote" beside
-        "yes"); None leaves out none.
+        "abstained", "abstention", "nonvoters" and "not voting" in any case, with spaces, "_" or "-"; None leaves out none.
     level : float, optional
         Level of the intervals; the result's own when not given.
 
@@ -60,7 +59,8 @@ def candidate_of_choice(
         distance from the best of the others with the interval ``lead_low``, ``lead_high`` (negative for all but the
         first), ``probability_first`` the probability of being first (draws in which several are level are split evenly among
         them), ``count`` and ``lead_count`` the same in people. Lead intervals and probabilities are null where the method has
-        no draws (only rxc, king and multinomial_dirichlet have). ``diagnostics["findings"]`` says it in sentences.
+        no draws (only rxc, king and multinomial_dirichlet have). ``diagnostics["findings"]`` says it in sentences; where nobody is first
+        with a probability of ``level`` at least, that the candidate of choice cannot be determined.
 
     Examples
     --------
@@ -155,6 +155,10 @@ def _describe_interval(result: Estimates, level: float | None) -> str:
     return drawn if level != result.level or result.interval == drawn else f"{result.interval}; leads: {drawn}"
 
 
+UNDETERMINED = "cannot be determined"
+"""What is said of a candidate of choice who is first with a probability below the level."""
+
+
 def describe_probability(probability: float, n_draws: int) -> str:
     """Write a probability with no more digits than the draws support: never 0 or 1.
 
@@ -186,12 +190,12 @@ def describe_difference(differ: bool | None, probability: float | None, n_draws:
 
     Examples
     --------
-    >>> describe_difference(True, 0.9, 100), describe_difference(False, 0.25, 100), describe_difference(None, None, 0)
-    ('their candidates of choice differ (probability 0.90)', 'their candidate of choice is the same (probability 0.75)',
-     'which candidates they choose is undecided')
+    >>> describe_difference(True, 0.97, 100), describe_difference(False, 0.02, 100), describe_difference(None, 0.51, 100)
+    ('their candidates of choice differ (probability 0.97)', 'their candidate of choice is the same (probability 0.98)',
+     'whether their candidates of choice differ cannot be determined (probability 0.51)')
     """
     if differ is None:
-        said, probability = "which candidates they choose is undecided", None
+        said = f"whether their candidates of choice differ {UNDETERMINED}"
     elif differ:
         said = "their candidates of choice differ"
     else:
@@ -221,13 +225,16 @@ def describe_choices(
             tied = " and ".join(columns["outcome"][j] for j in rows)
             sentences.append(f"{who}: {tied} are tied with {shares[i]:.3f} {denominator} each.")
             continue
-        text = f"{who}: {columns['outcome'][i]}, with {shares[i]:.3f} {denominator}"
+        probability = columns["probability_first"][i]
+        open_ = level is not None and probability < level
+        text = (
+            f"{who}: {f'{UNDETERMINED}; ' if open_ else ''}{columns['outcome'][i]}, with {shares[i]:.3f} {denominator}"
+        )
         lead, low, high = (columns[k][i] for k in ("lead", "lead_low", "lead_high"))
         if np.isfinite(lead):
             text += f", leads {columns['outcome'][i + 1]} by {lead:.3f}"
         if np.isfinite(low) and level is not None:
             text += f" ({100 * level:.10g} % interval {low:.3f} to {high:.3f})"
-        probability = columns["probability_first"][i]
         if np.isfinite(probability):
             text += f"; first with probability {describe_probability(float(probability), n_draws)}"
         sentences.append(f"{text}.")

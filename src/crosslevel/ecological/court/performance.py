@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
-from crosslevel.ecological.court.choice import describe_probability
+from crosslevel.ecological.court.choice import UNDETERMINED, describe_probability
 from crosslevel.ecological.court.reporting import (
     interval_columns,
     lead_over_others,
@@ -35,9 +35,9 @@ def performance(
     *,
     level: float = 0.95,
 ) -> Estimates:
-    """Count the votes of every contest again in proposed districts, and give the probability that the group's candidate wins there.
+    """Count the votes of every contest again in proposed districts, and give the probability that the group's candidate has most there.
 
-    The votes of the precincts of a district are counted, so who would have won there is certain. Whom the group chose is not: the
+    The votes of the precincts of a district are counted, so who has most of them is certain. Whom the group chose is not: the
     probability is the share of the joint draws of the leading method in which the group's candidate of choice, in the whole area
     studied, is the one who has most votes in the district.
 
@@ -50,18 +50,19 @@ def performance(
     group : str
         The group whose candidates are asked for.
     level : float, default 0.95
-        Level of the intervals.
+        Level of the intervals, and least probability of a candidate of choice.
 
     Returns
     -------
     Estimates
         Keys ``district``, ``contest``. ``estimate`` is the vote share in the district of the candidate who is the group's choice;
-        interval and ``probability_wins`` are over the draws of whom it chose. ``candidate`` is the most probable choice, ``share`` and
-        ``lead`` its votes and lead in the district, ``winner`` who won there (null where the vote is tied). ``group_people`` and
+        interval and ``probability_wins`` are over the draws of whom it chose. ``candidate`` is the most probable choice, null
+        where its probability is below ``level``; ``share`` and ``lead`` its votes and lead in the district, ``winner`` who received the
+        most votes there (null where the vote is tied), ``won`` whether that is the candidate. ``group_people`` and
         ``group_voters`` are the shares of the group among the people of the district and, by the leading method, among its voters;
         ``support`` and ``others_support`` the shares of the group's and of all other voters of the district with that candidate.
         ``diagnostics["findings"]`` counts the
-        contests won.
+        contests in which the candidate received the most votes.
 
     See Also
     --------
@@ -206,12 +207,14 @@ def _row(contest: ContestStudy, here: BoolArray, group: str, level: float) -> di
     share, lead = counted / votes.sum(), lead_over_others(counted / votes.sum())
     wins = (counted == counted.max()) / np.sum(counted == counted.max())
     k = chosen.likely
-    row |= {
-        "candidate": tables.outcomes[chosen.outcomes[k]],
-        "share": float(share[k]),
-        "lead": float(lead[k]),
-        "won": None if 0 < wins[k] < 1 else bool(wins[k] > 0),
-    }
+    determined = chosen.first is None or mean_of_draws(chosen.first)[k] >= level
+    if determined:
+        row |= {
+            "candidate": tables.outcomes[chosen.outcomes[k]],
+            "share": float(share[k]),
+            "lead": float(lead[k]),
+            "won": None if 0 < wins[k] < 1 else bool(wins[k] > 0),
+        }
     first = tables.outcomes[chosen.outcomes[int(np.argmax(counted))]]
     row |= {"winner": first if wins.max() == 1 else None, "estimate": float(share[k])}
     if chosen.first is not None:
@@ -226,27 +229,35 @@ def _row(contest: ContestStudy, here: BoolArray, group: str, level: float) -> di
         own, all_ = inside[r, voting].sum(), inside[:, voting].sum()
         c = chosen.outcomes[k]
         row["group_voters"] = float(own / all_) if all_ > 0 else None
-        row["support"] = float(inside[r, c] / own) if own > 0 else None
-        row["others_support"] = float((inside[:, c].sum() - inside[r, c]) / (all_ - own)) if all_ > own else None
+        if determined:
+            row["support"] = float(inside[r, c] / own) if own > 0 else None
+            row["others_support"] = float((inside[:, c].sum() - inside[r, c]) / (all_ - own)) if all_ > own else None
     return row
 
 
 def _describe(rows: Sequence[Mapping[str, Any]], group: str, n_draws: int) -> list[str]:
-    """Say for each district in how many contests the group's candidate wins, and in each contest with what probability."""
-    said = []
+    """Say for each district in how many contests the group's candidate received the most votes, and in each with what probability."""
+    said, who = [], f"the candidate of choice of {group} voters"
     for district in dict.fromkeys(row["district"] for row in rows):
-        own = [row for row in rows if row["district"] == district and row["candidate"] is not None]
-        won = sum(row["won"] is True for row in own)
+        own = [row for row in rows if row["district"] == district and row["estimate"] is not None]
+        known = [row for row in own if row["candidate"] is not None]
+        if not own:
+            said.append(f"{district}: no method says whom {group} voters chose.")
+            continue
+        missing = "" if len(known) == len(own) else f" and {UNDETERMINED} in {len(own) - len(known)}"
         said.append(
-            f"{district}: the candidate of choice of {group} voters wins {won} of {len(own)} contest(s); "
+            f"{district}: {who} received the most votes in {sum(row['won'] is True for row in known)} of {len(own)} contest(s){missing}; "
             f"{100 * own[0]['group_people']:.0f} % of its people are {group}."
-            if own
-            else f"{district}: no method says whom {group} voters chose."
         )
         for row in own if n_draws else ():
+            share = (
+                f"{row['candidate']} has {100 * row['share']:.1f} % of the votes"
+                if row in known
+                else f"{who} {UNDETERMINED}"
+            )
+            subject = who if row in known else "it"
             sure = describe_probability(row["probability_wins"], n_draws)
             said.append(
-                f"{district}, {row['contest']}: {row['candidate']} has {100 * row['share']:.1f} % of the votes; the candidate of choice of "
-                f"{group} voters wins with probability {sure}."
+                f"{district}, {row['contest']}: {share}; {subject} received the most votes with probability {sure}."
             )
     return said

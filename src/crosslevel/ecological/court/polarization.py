@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.ecological.court.choice import describe_difference, describe_excluded
+from crosslevel.ecological.court.choice import (
+    UNDETERMINED,
+    describe_difference,
+    describe_excluded,
+    describe_probability,
+)
 from crosslevel.ecological.court.reporting import (
     abstention_of,
     denominator_of,
@@ -70,8 +76,8 @@ def polarization(
         sum is the probability of a difference larger than the threshold either way. ``share_a``, ``share_b``, ``count_a``,
         ``count_b``: the groups' support. ``lower`` and ``upper``: what the margins imply with certainty, sharp for shares
         of whole groups. ``choices_differ`` tells whether the two candidates of choice differ (null when a group has two
-        that are exactly tied), ``probability_choices_differ`` its probability; both are the same in all rows of a place. The
-        title and ``diagnostics["findings"]`` say it in words.
+        that are exactly tied, or none with a probability of ``level`` at least), ``probability_choices_differ`` its probability; both
+        are the same in all rows of a place. The title and ``diagnostics["findings"]`` say it in words.
 
     Examples
     --------
@@ -96,13 +102,15 @@ def polarization(
     option = shown[position]
     found = _difference(result, cells, (place, a, option), (place, b, option), level)
     share = cells.grid(result["estimate"])
-    choices = [_first_of(share[p][[a, b]][:, kept]) for p in range(len(cells.places))]
+    choices = [Choices(probability_of_first(share[p][[a, b]][:, kept]) > 0) for p in range(len(cells.places))]
     above, below, differ = (np.full(len(place), np.nan) for _ in range(3))
     chosen, n = None, 0
     if found.draws is not None and result.draws is not None:
         n, draws = len(found.draws), found.draws
         both = probability_of_first(cells.grid(result.draws)[..., [a, b], :][..., kept])
         chosen = mean_of_draws(1 - np.nansum(both[:, :, 0] * both[:, :, 1], axis=-1))
+        assert level is not None
+        choices = [Choices(c.first, p, level) for c, p in zip(choices, mean_of_draws(both), strict=True)]
         lacking = np.array([np.isnan(both[:, :, g]).all(axis=(0, 2)) for g in (0, 1)]).any(axis=0)
         chosen = np.where(lacking, np.nan, chosen)  # a group that is not there chooses nobody
         above, below, differ = (
@@ -113,9 +121,10 @@ def polarization(
     pair = (cells.groups[a], cells.groups[b])
     of = denominator_of(result)
     said = [_describe_choices(cells, p, pair, kept, choices[p], chosen, n, of) for p in range(len(cells.places))]
+    apart = [c.differ for c in choices]
     title = f"Support among {pair[0]} less support among {pair[1]}, as shares {of}{describe_excluded((*out, *home))}"
     if len(cells.places) == 1:
-        title += f": {describe_difference(_differ(*choices[0]), None if chosen is None else chosen[0], n)}"
+        title += f": {describe_difference(apart[0], None if chosen is None else chosen[0], n)}"
     return report_estimates(
         result,
         {
@@ -124,7 +133,7 @@ def polarization(
             "probability_above": above,
             "probability_below": below,
             **found.bounds,
-            "choices_differ": pa.array([_differ(*choices[p]) for p in place], pa.bool_()),
+            "choices_differ": pa.array([apart[p] for p in place], pa.bool_()),
             "probability_choices_differ": differ,
             **found.sides,
         },
@@ -257,19 +266,40 @@ def _check_threshold(threshold: object, result: Estimates) -> float:
     return float(threshold)
 
 
-def _first_of(share: FloatArray) -> tuple[BoolArray, BoolArray]:
-    """Tell which outcomes are first in the two groups, (2, n_outcomes); none where nothing is known."""
-    first = probability_of_first(share) > 0
-    return first[0], first[1]
+@dataclass(frozen=True)
+class Choices:
+    """Whom two groups of one place choose.
 
+    Attributes
+    ----------
+    first : (2, n_outcomes) bool
+        Which outcomes each group supports most; none where nothing is known.
+    probability : (2, n_outcomes) or None
+        Of being first, where there are draws.
+    level : float
+        Least probability of a candidate of choice.
+    """
 
-def _differ(first: BoolArray, second: BoolArray) -> bool | None:
-    """Tell whether two groups choose differently; None when that is open, since one has no choice or two that are tied."""
-    if not first.any() or not second.any():
-        return None
-    if not (first & second).any():
-        return True
-    return False if first.sum() == second.sum() == 1 else None
+    first: BoolArray
+    probability: FloatArray | None = None
+    level: float = 0.0
+
+    def open(self, group: int) -> bool:
+        """Tell whether the candidate of choice of the group cannot be determined."""
+        return self.probability is not None and not self._known(group)
+
+    def _known(self, group: int) -> bool:
+        assert self.probability is not None
+        return bool((self.probability[group][self.first[group]] >= self.level).any())
+
+    @property
+    def differ(self) -> bool | None:
+        """Whether the two choose differently; None where one has no choice, two that are tied, or none that can be determined."""
+        if not self.first.any(axis=1).all() or self.open(0) or self.open(1):
+            return None
+        if not self.first.all(axis=0).any():
+            return True
+        return False if (self.first.sum(axis=1) == 1).all() else None
 
 
 def _describe_choices(
@@ -277,13 +307,21 @@ def _describe_choices(
     place: int,
     pair: tuple[str, str],
     kept: IntArray,
-    choices: tuple[BoolArray, BoolArray],
+    choices: Choices,
     chosen: FloatArray | None,
     n_draws: int,
     denominator: str,
 ) -> str:
     """Write whom the two groups of a place choose, by shares of whom, and whether they differ."""
     where = "".join(f"{v}: " for v in cells.places[place])
-    named = [" or ".join(cells.outcomes[c] for c in kept[first]) or "nobody" for first in choices]
-    verdict = describe_difference(_differ(*choices), None if chosen is None else chosen[place], n_draws)
-    return f"{where}{pair[0]} choose {named[0]}, {pair[1]} choose {named[1]}, by shares {denominator}; {verdict}."
+    told = []
+    for group, name in enumerate(pair):
+        first = choices.first[group]
+        who = " or ".join(cells.outcomes[c] for c in kept[first]) or "nobody"
+        if choices.probability is not None and choices.open(group) and first.any():
+            sure = describe_probability(float(choices.probability[group][first].max()), n_draws)
+            told.append(f"whom {name} choose {UNDETERMINED} ({who} with probability {sure})")
+        else:
+            told.append(f"{name} choose {who}")
+    verdict = describe_difference(choices.differ, None if chosen is None else chosen[place], n_draws)
+    return f"{where}{told[0]}, {told[1]}, by shares {denominator}; {verdict}."

@@ -7,7 +7,6 @@ Those who did not vote: recognized by the name of their outcome, and nobody's ca
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -196,78 +195,46 @@ def _of_contests(text: str, names: Sequence[str], n: int) -> str:
     return f"{', '.join(names)}: {text}" if len(names) <= 3 else f"{len(names)} of {n} contests: {text}"
 
 
-_NAMES = re.compile(r" \((?:'[^']*'(?:, | and )?)+(?:[\d,]+ more)?\)| in '[^']*'(?=[ .])")
-_MARK = "\x00"
-# a name in quotes is kept whole, and so is a number that is part of a word or of a range
-_NUMBER = re.compile(r"(?<!\w)'[^']*'|(?<![\w.)-])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-])")
-
-
 def said_once(where: Mapping[str, Sequence[str]], n: int) -> tuple[str, ...]:
-    """Say sentences with the contests they are of; those that differ in their numbers are one, with the range of each.
+    """Say sentences with the contests they are of, of ``n``.
 
     Examples
     --------
-    >>> said_once({"3 unit(s) left out ('a', 'b' and 1 more).": ["x"], "7 unit(s) left out ('c').": ["y"]}, 2)
-    ('3 to 7 unit(s) left out.',)
+    >>> said_once({"No unit is homogeneous.": ["x", "y"], "Few voters.": ["y"]}, 2)
+    ('No unit is homogeneous.', 'y: Few voters.')
     """
-    forms: dict[str, list[str]] = {}
-    for text in where:
-        form = _NUMBER.sub(lambda m: m[0] if m[0][0] == "'" else _MARK, _NAMES.sub("", text))
-        forms.setdefault(form, []).append(text)
-    said = []
-    for form, texts in forms.items():
-        names = [name for text in texts for name in where[text]]
-        if len(texts) > 1:
-            numbers = ([v for v in _NUMBER.findall(_NAMES.sub("", text)) if v[0] != "'"] for text in texts)
-            ranges = [_range(column) for column in zip(*numbers, strict=True)]
-            parts = form.split(_MARK)
-            texts = ["".join([parts[0], *(r + part for r, part in zip(ranges, parts[1:], strict=True))])]
-        said.append(_of_contests(texts[0], names, n))
-    return tuple(said)
-
-
-def _range(numbers: Sequence[str]) -> str:
-    ordered = sorted(dict.fromkeys(numbers), key=lambda text: float(text.replace(",", "")))
-    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+    return tuple(_of_contests(text, names, n) for text, names in where.items())
 
 
 AUTO = "auto"
+SEPARATORS = str.maketrans({" ": None, "_": None, "-": None, "\u2019": "'"})
 WORDS = frozenset(
-    {
-        "didnotvote",
-        "didntvote",
-        "novote",
+    (
+        "did not vote",
+        "didn't vote",
         "abstain",
         "abstained",
         "abstention",
         "abstentions",
-        "nonvoter",
-        "nonvoters",
-        "nonvoting",
-        "notvoting",
-    }
+        "non voter",
+        "non voters",
+        "not voting",
+    )
 )
-"""Names of outcomes that mean abstention, in small letters and without what may stand between words."""
+"""Names of outcomes that mean abstention, in small letters."""
 
 
 def abstention_among(outcomes: Sequence[str]) -> tuple[str, ...]:
-    """Name the outcomes that are abstention, whatever their letters' case and what stands between words.
-
-    In a question with an outcome "yes" (or "yes vote") and none called "no", "no vote" is an answer and not abstention.
+    """Name the outcomes that are abstention, in any case and with spaces, "_", "-" or nothing between words.
 
     Examples
     --------
     >>> abstention_among(["Smith", "Did_Not_Vote", "non-voters"])
     ('Did_Not_Vote', 'non-voters')
-    >>> abstention_among(["Smith", "NoVote", "didnotvote"])
-    ('NoVote', 'didnotvote')
-    >>> abstention_among(["yes vote", "no vote"]), abstention_among(["Yes", "No", "No vote"])
-    ((), ('No vote',))
     """
-    plain = {name: re.sub(r"['\u2019\s_-]+", "", str(name)).casefold() for name in outcomes}
-    yes = re.compile(r"[yY]es(?![a-z])|YES(?![A-Za-z])|(?i:yesvote)")
-    asked = "no" not in plain.values() and any(yes.match(str(name).strip()) for name in outcomes)
-    return tuple(name for name, text in plain.items() if text in WORDS and not (asked and text == "novote"))
+    joined = {word.replace(" ", "") for word in WORDS}
+    plain = {name: str(name).casefold().translate(SEPARATORS) for name in outcomes}
+    return tuple(name for name, text in plain.items() if text in joined)
 
 
 def abstention_of(cells: Cells, abstention: str | Sequence[str] | None) -> tuple[str, ...]:

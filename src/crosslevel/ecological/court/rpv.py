@@ -31,7 +31,7 @@ from crosslevel.ecological.court.study import (
     study_of_contest,
     summarize,
 )
-from crosslevel.ecological.tables.unit_tables import UnitTables, joined_names, refuse_parts_of_units, unit_tables
+from crosslevel.ecological.tables.unit_tables import UnitTables, joined_names, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
@@ -111,7 +111,7 @@ def rpv(
     duplicates : {"error", "drop_identical", "sum"}, default "error"
         What to do with units named more than once.
     level : float, default 0.95
-        Level of the intervals.
+        Level of the intervals, and the least probability of a candidate of choice: below it, the candidate cannot be determined.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws of every method.
     n_jobs : int, optional
@@ -343,10 +343,8 @@ def _tables(
         raise InputError(
             f"{argument} names {listed(both)}, which is a group or stands for those who did not vote; rename it."
         )
-    _refuse_parts(np.sum(list(X.values()), axis=0), np.sum(list(T.values()), axis=0), argument)
     try:
         made = unit_tables(dict(X), T, names, balance="none-of-the-above", rest=STAYED, **cleaning)
-        refuse_parts_of_units(made, table, parts)
     except InputError as error:
         raise type(error)(f"{argument}: {error}") from error
     if STAYED in made.groups and STAYED not in X:
@@ -363,17 +361,6 @@ def _tables(
     which = listed([i if names is None else names[i] for i in gone.tolist()])
     note = f"{int((holes + lacking).sum()):,} missing value(s) in {len(gone):,} of {table.num_rows:,} units were taken for zero ({which})."
     return replace(made, notes=(note, *made.notes))
-
-
-def _refuse_parts(people: FloatArray, votes: FloatArray, argument: str) -> None:
-    """Refuse candidates in shares or percentages beside groups in counts, which would make nearly everybody stay at home."""
-    filled = votes[votes > 0]
-    for whole in (1.0, 100.0):
-        if len(filled) and np.abs(filled - whole).max() <= 0.01 * whole and np.nanmedian(people) > 2 * whole:
-            raise InputError(
-                f"{argument} may be {'shares' if whole == 1 else 'percentages'}: every row adds up to {whole:g}, where groups count "
-                f"{np.nanmedian(people):,.10g} people (median); pass votes, or shares of one with total_outcomes."
-            )
 
 
 def _margin(
@@ -409,15 +396,9 @@ def _margin(
         )
     values = np.column_stack(list(made.values()))
     rows = values.sum(axis=1)
-    filled = rows[rows > 0]
     factor = np.ones(len(rows))
     if np.nanmax(values, initial=0.0) <= 1 and np.nanmax(whole, initial=0.0) > 1:
         factor = whole
-    elif len(filled) and np.nanmax(filled) <= 102 and np.nanmedian(whole) > 200 and _like_percentages(values, filled):
-        raise InputError(
-            f"{argument} may be percentages of {total_argument}={total!r}: no row adds up to more than 102; divide them by 100, or "
-            "pass counts."
-        )
     made = {name: v * factor for name, v in made.items()}
     gap = whole - rows * factor
     over = gap < -0.005 * np.maximum(whole, 1) - 1e-6
@@ -452,9 +433,3 @@ def _refuse_total(made: Mapping[str, FloatArray], argument: str, total_argument:
             f"{argument}: {list(made)[found]!r} is the sum of the others in every unit, so that everybody counts twice; leave it out, "
             f"or pass its column as {total_argument}."
         )
-
-
-def _like_percentages(values: FloatArray, rows: FloatArray) -> bool:
-    """Tell numbers up to 100 that are parts of a hundred from small counts: they are not whole, or most of each hundred is there."""
-    known = values[np.isfinite(values)]
-    return bool((known != np.round(known)).any() or np.nanquantile(rows, 0.05) >= 50)

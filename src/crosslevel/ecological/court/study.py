@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.ecological.court.choice import candidate_of_choice, describe_probability
+from crosslevel.ecological.court.choice import UNDETERMINED, candidate_of_choice, describe_probability
 from crosslevel.ecological.court.polarization import margin, polarization
 from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.voters import among_voters, turnout
@@ -33,7 +33,7 @@ class ContestStudy:
     tables : UnitTables
         The counts by unit, after repairs; ``tables.notes`` says what was repaired.
     candidates : dict of str to float
-        Votes of every candidate, the winner first.
+        Votes of every candidate, the most first.
     lead : str
         The method whose answer the reports below are made of.
     answers : dict of method to Estimates
@@ -45,7 +45,7 @@ class ContestStudy:
     polarization : dict of group to Estimates
         Support among the voters of the group less support among those of the reference group.
     margin : Estimates
-        Lead of the winner over the runner-up in each group.
+        Lead of the candidate with most votes over the next in each group.
     turnout : Estimates or None
         Share of each group that voted; None where everybody counted voted.
     left_out : dict of method to str
@@ -99,9 +99,13 @@ class PolarizationStudy:
     ----------
     contests : dict of str to ContestStudy
     summary : Estimates
-        A row for each contest and group: its candidate of choice, with which share of its voters, whether the candidate won.
+        A row for each contest and group. The shares are those of ``likeliest``, whom most of its voters supported; ``candidate``, its
+        candidate of choice, is that one where the probability is the level at least, and null where it cannot be determined.
+        ``won`` tells whether the candidate received the most votes in these units; an election may have been decided by more: other
+        units, or a runoff.
     tally : Estimates
-        A row for each group over all contests: in how many its candidate of choice lost, and differed from that of the reference group.
+        A row for each group over all contests: in how many its candidate of choice can be determined (``determined``), did not
+        receive the most votes in these units (``lost``), and differed from that of the reference group.
     groups : tuple of str
     reference : str
         The group with which the others are compared.
@@ -271,7 +275,7 @@ def summarize(
     shown = first.choice[first.lead]
     made = {name: [row[name] for row in rows] for name in rows[0]}
     made |= {n: pa.array(made[n], pa.bool_()) for n in ("won", "choices_differ")}
-    made |= {n: pa.array(made[n], pa.string()) for n in ("candidate", "winner")}
+    made |= {n: pa.array(made[n], pa.string()) for n in ("candidate", "likeliest", "winner")}
     summary = Estimates.build(
         made,
         keys=("contest", "group"),
@@ -299,14 +303,19 @@ def _row(contest: ContestStudy, group: str, reference: str) -> dict[str, Any]:
     """Say whom one group chose in one contest."""
     lead = contest.choice[contest.lead].select(group=group)
     first = {n: lead.table[n][0].as_py() for n in lead.table.column_names}
-    known = first["estimate"] is not None
-    candidate = first["outcome"] if known else None
+    likeliest = first["outcome"] if first["estimate"] is not None else None
+    sure, level = first["probability_first"], contest.choice[contest.lead].level
+    determined = (
+        likeliest is not None and (lead["rank"] == 1).sum() == 1 and (sure is None or level is None or sure >= level)
+    )
+    candidate = likeliest if determined else None
     probability = dict(zip(lead["outcome"].tolist(), lead["probability_first"].tolist(), strict=True))
     votes = sum(contest.candidates.values())
     row: dict[str, Any] = {
         "contest": contest.name,
         "group": group,
         "candidate": candidate,
+        "likeliest": likeliest,
         **{n: first[n] for n in ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper")},
         "probability_first": first["probability_first"],
         **{n: first[n] for n in ("lead", "lead_low", "lead_high")},
@@ -314,14 +323,14 @@ def _row(contest: ContestStudy, group: str, reference: str) -> dict[str, Any]:
         "won": None
         if candidate is None or (candidate in contest.ahead and contest.winner is None)
         else candidate in contest.ahead,
-        "probability_lost": 1 - sum(probability.get(c, 0.0) for c in contest.ahead) if known else None,
+        "probability_lost": 1 - sum(probability.get(c, 0.0) for c in contest.ahead) if likeliest is not None else None,
         "winner": contest.winner,
         **dict.fromkeys(("reference_support", "difference", "difference_low", "difference_high")),
         **dict.fromkeys(("choices_differ", "probability_choices_differ")),
         **dict.fromkeys(("turnout", "turnout_low", "turnout_high")),
     }
-    if group != reference and candidate is not None:
-        apart = contest.polarization[group].select(outcome=candidate).table.to_pylist()[0]
+    if group != reference and likeliest is not None:
+        apart = contest.polarization[group].select(outcome=likeliest).table.to_pylist()[0]
         row |= {"reference_support": apart["share_b"], "difference": apart["estimate"]}
         row |= {"difference_low": apart["conf_low"], "difference_high": apart["conf_high"]}
         row |= {n: apart[n] for n in ("choices_differ", "probability_choices_differ")}
@@ -330,7 +339,7 @@ def _row(contest: ContestStudy, group: str, reference: str) -> dict[str, Any]:
         row |= {"turnout": went["estimate"], "turnout_low": went["conf_low"], "turnout_high": went["conf_high"]}
     answered = [c.select(group=group, rank=1)["outcome"].tolist() for c in contest.choice.values() if _ranked(c, group)]
     row["methods"] = len(answered)
-    row["methods_agreeing"] = sum(candidate in names for names in answered)
+    row["methods_agreeing"] = sum(likeliest in names for names in answered)
     return row
 
 
@@ -342,7 +351,8 @@ def _tally(rows: Sequence[Mapping[str, Any]], reference: str, summary: Estimates
     """Count, for each group, the contests in which its candidate lost and in which its choice differed."""
     made: list[dict[str, Any]] = []
     for group in dict.fromkeys(row["group"] for row in rows):
-        own = [row for row in rows if row["group"] == group and row["candidate"] is not None]
+        answered = [row for row in rows if row["group"] == group and row["likeliest"] is not None]
+        own = [row for row in answered if row["candidate"] is not None]
         told = [row for row in own if row["choices_differ"] is not None]
         apart = [row for row in told if row["choices_differ"]]
         support = [row["estimate"] for row in own]
@@ -351,16 +361,17 @@ def _tally(rows: Sequence[Mapping[str, Any]], reference: str, summary: Estimates
             {
                 "group": group,
                 "estimate": float(np.mean(support)) if support else None,
-                "contests": len(own),
-                "lost": sum(row["won"] is False for row in own),
-                "expected_lost": _sum([row["probability_lost"] for row in own]),
+                "contests": len(answered),
+                "determined": len(own),
+                "lost": sum(row["won"] is False for row in own) if own else None,
+                "expected_lost": _sum([row["probability_lost"] for row in answered]),
                 "contests_compared": None if group == reference else len(told),
                 "choices_differ": len(apart) if told else None,
                 "expected_choices_differ": _sum([row["probability_choices_differ"] for row in told]),
                 "lost_where_choices_differ": sum(row["won"] is False for row in apart) if told else None,
                 "least_support": min(support, default=None),
                 "mean_reference_support": float(np.mean(cross)) if cross else None,
-                "outside": sum(_outside(row) for row in own),
+                "outside": sum(_outside(row) for row in answered),
             }
         )  # fmt: skip
     return Estimates.build(
@@ -382,26 +393,35 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def describe_tally(tally: Estimates, reference: str) -> tuple[str, ...]:
-    """Say over all contests how often each group chose differently from the reference group, and how often its candidate lost."""
+    """Say over all contests how often each group chose differently from the reference group, and how often others had more votes."""
     said = []
     for row in tally.table.to_pylist():
         if row["group"] == reference or not row["contests"]:
             continue
-        n, who = row["contests"], row["group"]
-        expected, cross = row["expected_choices_differ"], row["mean_reference_support"]
-        if row["choices_differ"] is None:
-            text = f"The candidate of choice of {who} voters lost in {row['lost']} of {n} contest(s)."
-        else:
+        n, known, who = row["contests"], row["determined"], f"the candidate of choice of {row['group']} voters"
+        text = [f"{who[0].upper()}{who[1:]} {UNDETERMINED} in {n - known} of {n} contest(s)."] if known < n else []
+        if row["choices_differ"] is not None:
+            expected = row["expected_choices_differ"]
             likely = "" if expected is None else f" ({expected:.1f} expected from the probabilities)"
-            text = (
-                f"In {row['choices_differ']} of {row['contests_compared']} contest(s){likely} the candidate of choice of {who} voters was "
-                f"not that of {reference} voters; it lost in {row['lost_where_choices_differ']} of these, and in {row['lost']} of all {n}."
+            text.append(
+                f"In {row['choices_differ']} of {row['contests_compared']} contest(s){likely} {who} was not that of {reference} voters; "
+                f"it did not receive the most votes in {row['lost_where_choices_differ']} of these, and in {row['lost']} of all {known}."
             )
-        beside = "" if cross is None else f" and {100 * cross:.0f} % of {reference} voters"
-        text += f" On average {100 * row['estimate']:.0f} % of {who} voters{beside} supported that candidate."
+        elif known:
+            text.append(
+                f"{who[0].upper()}{who[1:]} did not receive the most votes in {row['lost']} of {known} contest(s)."
+            )
+        if known:
+            cross = row["mean_reference_support"]
+            beside = "" if cross is None else f" and {100 * cross:.0f} % of {reference} voters"
+            text.append(
+                f"On average {100 * row['estimate']:.0f} % of {row['group']} voters{beside} supported that candidate."
+            )
         if row["outside"]:
-            text += f" In {row['outside']} of {n} contest(s) an estimate lies outside 0 to 100 %, which no share can."
-        said.append(text)
+            text.append(
+                f"In {row['outside']} of {n} contest(s) an estimate lies outside 0 to 100 %, which no share can."
+            )
+        said.append(" ".join(text))
     return tuple(said)
 
 
@@ -413,30 +433,44 @@ def _outside(row: Mapping[str, Any]) -> bool:
 
 
 def describe_summary(summary: Estimates, reference: str) -> tuple[str, ...]:
-    """Say for each contest and group whom its voters chose, by how much, and whether the candidate won."""
+    """Say for each contest and group whom its voters chose, by how much, and whether the candidate received the most votes."""
     said = []
     level = "" if summary.level is None else f"{100 * summary.level:.10g} % interval "
     draws: Mapping[str, int] = summary.diagnostics.get("draws", {})
     for row in summary.table.to_pylist():
-        if row["group"] == reference or row["candidate"] is None:
+        if row["group"] == reference or row["likeliest"] is None:
             continue
-        who, candidate = row["group"], row["candidate"]
+        who, likeliest = row["group"], row["likeliest"]
         text = f"{row['contest']}: {100 * row['estimate']:.0f} % of {who} voters"
         if row["conf_low"] is not None:
             text += f" ({level}{100 * row['conf_low']:.0f} to {100 * row['conf_high']:.0f} %)"
         cross = row["reference_support"]
         text += "" if cross is None else f" and {100 * cross:.0f} % of {reference} voters"
-        text += f" supported {candidate}"
-        probability = row["probability_first"]
+        text += f" supported {likeliest}"
+        probability, sure = row["probability_first"], ""
         if probability is not None:
-            sure = describe_probability(probability, draws.get(row["contest"]) or DRAWS)
-            text += f", the candidate of choice of {who} voters with probability {sure}"
+            sure = f"with probability {describe_probability(probability, draws.get(row['contest']) or DRAWS)}"
+        if row["candidate"] is None:
+            text += (
+                f"; the candidate of choice of {who} voters {UNDETERMINED}{f' ({likeliest} {sure})' if sure else ''}"
+            )
+        elif sure:
+            text += f", the candidate of choice of {who} voters {sure}"
         if row["choices_differ"] is not None:
             text += f"; {reference} voters chose {'another' if row['choices_differ'] else 'the same'}"
         text += ". An estimate lies outside 0 to 100 %, which no share can" if _outside(row) else ""
-        result = "tied for first place" if row["won"] is None else "won" if row["won"] else "lost"
-        said.append(f"{text}. {candidate} {result} with {100 * row['vote_share']:.1f} % of the votes in these units.")
+        said.append(f"{text}.{_describe_votes(row)}")
     return tuple(said)
+
+
+def _describe_votes(row: Mapping[str, Any]) -> str:
+    """Say whether the candidate of choice received the most votes; nothing where the candidate cannot be determined."""
+    if row["candidate"] is None:
+        return ""
+    share = f"{100 * row['vote_share']:.1f} %"
+    if row["won"] is None:
+        return f" {row['candidate']} tied for the most votes in these units, with {share}."
+    return f" {row['candidate']} {'received' if row['won'] else 'did not receive'} the most votes in these units, with {share}."
 
 
 DRAWS = 200

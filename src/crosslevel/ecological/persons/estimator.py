@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
+from crosslevel.data.batches import Batches
+from crosslevel.data.engines import OnEngine
 from crosslevel.data.frames import to_arrow
+from crosslevel.data.place_cells import PlaceCells
 from crosslevel.data.place_columns import N_PEOPLE, count_groups, learn_covariates, read_composition
 from crosslevel.data.signatures import checked
 from crosslevel.data.totals import match_places
-from crosslevel.ecological.covariance import read_hyperparameters
-from crosslevel.ecological.estimate import describe_call
+from crosslevel.ecological.answers import Source
+from crosslevel.ecological.confounding import Confounding, describe_allowance
+from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
+from crosslevel.ecological.estimate import PlaceEstimator, describe_call
 from crosslevel.ecological.persons import fitting, survey_fit
-from crosslevel.ecological.persons.base import PersonsEstimator
 from crosslevel.ecological.persons.composition import known_shares
-from crosslevel.ecological.persons.groups import allowance_of
+from crosslevel.ecological.persons.groups import allowance_of, source_of
+from crosslevel.ecological.persons.model import PersonsModel
+from crosslevel.ecological.persons.prediction import fitted_rates, held_out_places, new_places
+from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
-from crosslevel.typing import Progress, RandomState
+from crosslevel.typing import IntArray, Progress, RandomState
 
 
-class EcologicalInference(PersonsEstimator):
+class EcologicalInference(OnEngine, PlaceEstimator):
     """Estimate how each subgroup behaved in each place, from weighted people by place and totals by place.
 
     People decide one by one: each has a probability that depends on who they are and where they live, and a place's total is the
@@ -129,6 +137,13 @@ class EcologicalInference(PersonsEstimator):
     """
 
     log_evidence_: float
+    model_: PersonsModel
+    cells_: PlaceCells
+    survey_: Any
+
+    _method = "ecological inference of persons"
+    _intervals = ("confounding", "model")
+    _unsaved = (*PlaceEstimator._unsaved, "surveyed_", "survey_given_")
     _contextual_variance = 0.0
     """What :meth:`sensitivity` varies."""
 
@@ -452,3 +467,38 @@ class EcologicalInference(PersonsEstimator):
     def _check_parameters(self) -> None:
         self._check_common()
         fitting.check_parameters(self)
+
+    def _source(
+        self, request: Request, question: Question, people: Batches, progress: Progress | None
+    ) -> tuple[Source, list[str]]:
+        return source_of(self, request, question, people, progress), []
+
+    def _confounding(self) -> tuple[Confounding, str, dict[str, Any]]:
+        given = allowance_of(self.model_, self.confounding_)
+        return given.confounding, *describe_allowance(self.confounding_, given.confounding, given.shrinkage)
+
+    @property
+    def _counted(self) -> bool:
+        """Whether people are counts of groups in the table of places."""
+        return self.arguments_.get("composition") is not None
+
+    def _open_people(self, people: Any, places: pa.Table | None = None) -> Batches:
+        if people is None and self._counted:
+            made, told = self.places_.table if places is None else places, self.arguments_
+            people = count_groups(made, self.places_.by, told["composition"], told["weight"])
+        return super()._open_people(people)
+
+    def _fitted_moments(self, stage: int) -> Moments:
+        return fitted_rates(self.model_, stage)
+
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches, table: pa.Table) -> Moments:
+        if stage:
+            raise InputError(
+                "new places are predicted for one question only; leave out population and name one outcome in fit."
+            )
+        return new_places(self, terms, new, people, table)
+
+    def _held_out_moments(self, stage: int, folds: Iterable[IntArray]) -> Moments:
+        if getattr(self, "cells_", None) is None:
+            raise InputError("a loaded model does not hold its people; fit it again to cross-validate.")
+        return held_out_places(self, stage, folds)

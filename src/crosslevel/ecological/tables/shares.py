@@ -17,9 +17,6 @@ SHARE_ROUNDING = 0.02
 FINEST = 6
 """Decimals beyond which numbers are taken for not rounded."""
 
-MANY_HUNDREDS = 20
-"""With so many units of exactly 100 people, percentages rounded to whole numbers are likelier than counts."""
-
 
 def in_counts(m: Margins, leave_rest: bool = False) -> tuple[Margins, Notes]:
     """Multiply shares by their totals; without them, refuse what looks like shares.
@@ -30,7 +27,7 @@ def in_counts(m: Margins, leave_rest: bool = False) -> tuple[Margins, Notes]:
     for argument, total in m.totals.items():
         if len(total) and not total.any():
             raise InputError(f"{argument} is zero in every unit; pass the people of each.")
-    notes: list[str] = [] if m.totals else [*_whole_percentages(m)]
+    notes: list[str] = []
     found, full = {}, []
     for (argument, _, values), by in zip(sides(m), (m.total_groups, m.total_outcomes), strict=True):
         found[argument] = values
@@ -87,8 +84,6 @@ def _refuse_shares(m: Margins) -> None:
     given = {"groups": m.total_groups, "outcomes": m.total_outcomes}
     bare = {argument: values for argument, _, values in sides(m) if given[argument] is None}
     kinds = {argument: measure(values) for argument, values in bare.items()}
-    if m.totals:  # beside a margin with a total, rows of 100 are no counts
-        kinds |= {argument: "percentages" for argument, values in bare.items() if _all_hundreds(values)}
     wrong = {argument: kind for argument, kind in kinds.items() if kind != "counts"}
     agree = not m.totals and not off_balance(m).any()
     # one margin of percentages whose other margin counts 100 whole people is a table of counts: expected ones, say
@@ -104,23 +99,6 @@ def _refuse_shares(m: Margins) -> None:
         f"{' and '.join(wrong)} {'are' if len(set(wrong.values())) == 1 else 'look like'} {kind} ({looks}); pass counts: multiply "
         f"each row by its unit's people, or let unit_tables(..., {total}=people) do so. Where groups and outcomes are shares of two "
         "totals, pass total_groups and total_outcomes. (Counts in thousands: multiply by 1000.)"
-    )
-
-
-def _all_hundreds(values: FloatArray) -> bool:
-    rows = values.sum(axis=1)
-    filled = rows[rows > 0]
-    return len(filled) > 1 and bool((filled == 100).all())
-
-
-def _whole_percentages(m: Margins) -> Notes:
-    """Say so when counts may be percentages rounded to whole numbers, which nothing can tell from units of 100 people."""
-    sums = np.concatenate([values.sum(axis=1) for _, _, values in sides(m)])
-    if len(m.units) < MANY_HUNDREDS or (sums[sums > 0] != 100).any():
-        return ()
-    return (
-        "Every unit counts exactly 100 people. If these are percentages, pass total as well, the people of each unit: without it "
-        "all units weigh the same.",
     )
 
 

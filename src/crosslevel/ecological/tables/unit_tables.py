@@ -12,7 +12,6 @@ sharp for single cells of any R x C, and their sums over units are sharp too.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,15 +29,13 @@ from crosslevel.ecological.tables.group_counts import MembershipCounts
 from crosslevel.ecological.tables.repeated_units import (
     Duplicates,
     refuse_other_order,
-    refuse_subtotals,
-    refuse_total_columns,
-    refuse_total_unit,
+    refuse_totals,
     row_names,
     unit_names,
     unrepeated,
 )
 from crosslevel.ecological.tables.shares import in_counts
-from crosslevel.errors import CrosslevelWarning, InputError, listed
+from crosslevel.errors import InputError, listed
 from crosslevel.typing import BoolArray, FloatArray
 
 
@@ -178,7 +175,7 @@ def unit_tables(
     duplicates : {"error", "drop_identical", "sum"}, default "error"
         What to do with units named more than once. ``"drop_identical"`` keeps one of the rows that are equal in name and in
         all columns, as rows pasted in again are, and refuses units whose rows differ; without ``units`` it keeps one of the
-        rows that are equal in all columns. ``"sum"`` sums the rows of a unit, and warns where some are equal.
+        rows that are equal in all columns. ``"sum"`` sums the rows of a unit.
     merge_below : float, optional
         Merge the groups, and the outcomes, that hold less than this share of all people into ``"other"``.
     total : array, optional
@@ -271,18 +268,11 @@ def unit_tables(
     )
     if balance != "none-of-the-above":  # which may add the second column
         _check_options(margins)
-    refuse_total_columns(margins)
-    if not margins.totals:  # before units go with their missing values, and the sums with them
-        refuse_total_unit(margins)
     margins, filled = cleaning.without_missing(margins, missing)
-    totals = margins.totals
     margins, multiplied = in_counts(margins, leave_rest=balance is not None)
-    refuse_total_unit(margins, totals)
-    once = unrepeated(margins, duplicates, named=units is not None)
-    refuse_total_unit(once.margins)
-    if once.copies_summed:
-        warnings.warn(once.copies_summed, CrosslevelWarning, stacklevel=2)
-    margins, raised = cleaning.without_excess(once.margins, excess)
+    margins, unified = unrepeated(margins, duplicates, named=units is not None)
+    refuse_totals(margins)
+    margins, raised = cleaning.without_excess(margins, excess)
     margins, balanced = cleaning.balanced(margins, balance, rest)
     keep = margins.X.sum(axis=1) > 0
     if not keep.any():
@@ -305,7 +295,7 @@ def unit_tables(
         notes=(
             *filled,
             *multiplied,
-            *once.notes,
+            *unified,
             *raised,
             *balanced,
             *merged,
@@ -401,15 +391,7 @@ def table_from_frame(
         **read,
         **cleaning_options,
     )
-    refuse_parts_of_units(found, table, parts)
     return replace(found, frame=frames.frame_kind(frame))
-
-
-def refuse_parts_of_units(found: UnitTables, table: pa.Table, parts: tuple[str, ...]) -> None:
-    """Refuse units that are the sum of all others of their county, where several columns name a unit."""
-    if len(parts) > 1:
-        county = dict(zip(joined_names(table, parts), joined_names(table, parts[:-1]), strict=True))
-        refuse_subtotals((found.X, found.T), found.units, [county[u] for u in found.units], f"unit={list(parts)!r}")
 
 
 def _as_table(counts: object, argument: str, word: str) -> pa.Table:

@@ -22,19 +22,17 @@ from crosslevel.ecological.tables.contextual.doubts import (
     hidden_context,
 )
 from crosslevel.ecological.tables.contextual.intervals import (
-    VOTES,
     Constants,
     TablePosterior,
     choose_constants,
     joint_draws,
 )
-from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
+from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts
 from crosslevel.ecological.tables.contextual_effect import SLOPE_RANGE, SLOPE_SD_RANGE
 from crosslevel.ecological.tables.covariates import covariates_of_units, unit_values
 from crosslevel.ecological.tables.group_counts import membership_variance
 from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
 from crosslevel.ecological.tables.raking import rake_units
-from crosslevel.ecological.tables.repeated_units import refuse_subtotals
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
@@ -57,7 +55,7 @@ def rxc(
     contextual_slope_sd: float | str = "auto",
     tau: float | str = "auto",
     pool: Sequence[object] | None = None,
-    labels: Mapping[str, str] | str | None = None,
+    labels: Mapping[str, str] | None = None,
     symmetric: bool = False,
     *,
     units: Sequence[object] | None = None,
@@ -95,11 +93,10 @@ def rxc(
         matched by them. Districts are fitted together: rates of the
         same pair of labels share a mean, learned from all. The answer gains the key ``district``, and options that a
         district lacks are null.
-    labels : mapping of option to label, or "match", optional
+    labels : mapping of option to label, optional
         Ties options: across districts (default: the names of the columns), or, in one district, a group to the outcome
-        of the same label, which it is then expected to prefer. With ``pool``, outcomes that occur in one district only (candidates
-        without a party) are tied automatically to the group that prefers them in a fit of that district alone; ``"match"`` does so
-        with every outcome that is not named as a group is, for columns such as "candidate 1" that mean another in each district.
+        of the same label, which it is then expected to prefer. Where the names of candidates mean nothing in other districts, give
+        their parties.
     symmetric : bool, default False
         Also fit groups given outcomes, and average. Better when both sides are choices by the same people (two votes),
         much worse when groups are demographic.
@@ -179,7 +176,7 @@ def rxc(
         allow_unconverged=allow_unconverged,
     )
     districts_of = None if pool is None else _districts_of(tables, pool, groups)
-    parts, matched = _labeled(tables, _split(tables, districts_of), labels, settings)
+    parts = _labeled(tables, _split(tables, districts_of), labels, pooled)
     effects: dict[str, Any] = {}
     if covariates is not None:
         if pooled or symmetric:
@@ -236,7 +233,6 @@ def rxc(
             "converged": converged,
             **_at_other_slopes(tables, parts, {b: fits[b] for b in (ENDS[0], constants.slope, ENDS[1])}),
             **_assumptions(parts, context, seed),
-            **({"matched_outcomes": matched} if matched else {}),
             **({"covariates": effects} if effects else {}),
             **({"membership_move": moved.ravel().tolist()} if tables.membership is not None else {}),
         },
@@ -276,7 +272,6 @@ def _districts_of(tables: UnitTables, pool: Sequence[object], groups: object) ->
     missing = [tables.units[i] for i, d in enumerate(names) if d is None or d != d]
     if missing:
         raise InputError(f"pool has {len(missing):,} missing district(s), the first of {missing[0]!r}; fill or drop.")
-    refuse_subtotals((tables.X, tables.T), tables.units, names, "pool")
     return names
 
 
@@ -296,12 +291,12 @@ def _split(tables: UnitTables, districts_of: list[object] | None) -> list[Distri
 
 
 def _labeled(
-    tables: UnitTables, parts: list[District], labels: Mapping[str, str] | str | None, settings: Settings
-) -> tuple[list[District], dict[str, Any]]:
-    """Number the labels of options: by name, as stated, or by matching; tell how many outcomes were matched, and to what."""
-    stated = labels if isinstance(labels, Mapping) else {}
-    if isinstance(labels, str) and (labels != "match" or not settings.pooled):
-        raise InputError(f"labels={labels!r} is not a mapping of options to labels; 'match' is for pool=.")
+    tables: UnitTables, parts: list[District], labels: Mapping[str, str] | None, pooled: bool
+) -> list[District]:
+    """Number the labels of options, which are their names or as stated; in one district, expect groups to prefer their label's outcome."""
+    if labels is not None and not isinstance(labels, Mapping):
+        raise InputError(f"labels={labels!r} is not a mapping of options to labels.")
+    stated = labels or {}
     options = list(dict.fromkeys((*tables.groups, *tables.outcomes)))
     for option in stated:
         if option not in options:
@@ -312,39 +307,14 @@ def _labeled(
         np.array([names.index(named[o]) for o in side], dtype=np.intp) for side in (tables.groups, tables.outcomes)
     )
     parts = [replace(p, row_labels=rows[p.rows], column_labels=columns[p.columns]) for p in parts]
-    if settings.pooled:
-        return _matched(
-            tables, parts, {o for o in tables.outcomes if o in stated or named[o] in tables.groups}, labels, names
-        )
-    if labels is None:
-        return parts, {}
+    if pooled or labels is None:
+        return parts
     same = rows[parts[0].rows][:, None] == columns[parts[0].columns][None, :]
     if not same.any():
         raise InputError(
             "labels tie no group to an outcome; give a group and its outcome the same label, or pass pool= to tie districts."
         )
-    return [replace(parts[0], prior=MATCH * same)], {}
-
-
-def _matched(
-    tables: UnitTables, parts: list[District], known: set[str], labels: object, names: list[str]
-) -> tuple[list[District], dict[str, Any]]:
-    """Match outcomes whose names say nothing in other districts to the groups that prefer them."""
-    times = np.zeros(len(tables.outcomes))
-    for part in parts:
-        times[part.columns] += 1
-    open_names = np.array([o not in known for o in tables.outcomes])
-    loose = open_names if labels == "match" else open_names & (times == 1) & (len(parts) > 1)
-    if not loose.any():
-        return parts, {}
-    alone = VOTES["nothing", False]
-    found = match_outcomes(parts, [loose[p.columns] for p in parts], alone.slope, alone.tau, len(names))
-    to = [
-        (tables.outcomes[c], names[label] if label < len(names) else None)
-        for p in found
-        for c, label in zip(p.columns[loose[p.columns]], p.column_labels[loose[p.columns]], strict=True)
-    ]
-    return found, {"outcomes": len(to), "matched": sum(label is not None for _, label in to), "labels": to}
+    return [replace(parts[0], prior=MATCH * same)]
 
 
 @dataclass(frozen=True)

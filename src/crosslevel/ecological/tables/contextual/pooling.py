@@ -1,8 +1,7 @@
-"""The contextual model over one district or many: shared prior means by label, labels found by matching, and both directions.
+"""The contextual model over one district or many: shared prior means by label, and both directions.
 
 Pooling: the prior mean M of d belongs to a pair of labels (a group's and an outcome's), and is learned in rounds: fit every
-district given M, then move M toward the mean of their d, shrunk by one pseudo-district at zero. Matching: where the names of outcomes
-mean nothing in other districts, each district is fitted alone, and outcomes get labels of groups by their d.
+district given M, then move M toward the mean of their d, shrunk by one pseudo-district at zero.
 """
 
 from __future__ import annotations
@@ -11,17 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from crosslevel.ecological.tables.contextual.intervals import TablePosterior, posterior
 from crosslevel.ecological.tables.contextual.model import Mode, Problem, find_mode, problem, unpack
 from crosslevel.ecological.tables.raking import fit_table
-from crosslevel.typing import BoolArray, FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray
 
 FIRST_TAU = 1.0  # before anything is known of the label's mean
 UPDATES = 4
-STANDS_OUT = 0.7  # of d, less its mean over the groups, from which a group counts as an outcome's own
-REMATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -141,61 +137,3 @@ def _both_ways(f: TablePosterior, r: TablePosterior) -> TablePosterior:
         overdispersion=f.overdispersion,
         failure=f.failure or r.failure,
     )
-
-
-def match_outcomes(
-    districts: Sequence[District], loose: Sequence[BoolArray], b: float, tau: float, unmatched: int
-) -> list[District]:
-    """Give outcomes whose names mean nothing elsewhere the label of a group, each group's once.
-
-    An outcome first gets the label of the group that stands out in it in a fit of its district alone, and is then matched again by its
-    whole profile over the groups to the mean profiles of the labels.
-
-    Parameters
-    ----------
-    districts : sequence of District
-    loose : sequence of (C,)
-        Outcomes to be matched in each; those left have labels already, and groups of these labels are taken.
-    b, tau : float
-        Of the fits of districts alone.
-    unmatched : int
-        Label of the outcomes that are like none of the others, the largest number of a label.
-    """
-    rates = [_rates_alone(d, b, tau) for d in districts]
-    found = [
-        _assigned(d, out, -rate, np.full(len(d.columns), -STANDS_OUT), unmatched)
-        for d, out, rate in zip(districts, loose, rates, strict=True)
-    ]
-    for _ in range(REMATCHES):
-        total, count = np.zeros((unmatched + 1, unmatched + 1)), np.ones((unmatched + 1, unmatched + 1))
-        for d, rate in zip(found, rates, strict=True):
-            place = np.ix_(d.row_labels, d.column_labels)
-            np.add.at(total, place, rate)
-            np.add.at(count, place, 1.0)
-        mean = total / count
-        for k, (d, out, rate) in enumerate(zip(found, loose, rates, strict=True)):
-            own = mean[d.row_labels][
-                :, [*d.row_labels, unmatched]
-            ]  # profiles over the groups here, of their labels and of none
-            distance = np.square(rate[:, None, :] - own[:, :, None]).mean(axis=0)
-            found[k] = _assigned(d, out, distance[:-1], distance[-1], unmatched)
-    return found
-
-
-def _rates_alone(d: District, b: float, tau: float) -> FloatArray:
-    """Give d of a fit of the district alone, less its mean over the groups: (R, C)."""
-    if min(d.prior.shape) < 2:
-        return np.zeros(d.prior.shape)
-    rates = unpack(find_mode(problem(d.x, d.y, d.prior, tau), b).theta, d.prior.shape)[1]
-    return rates - rates.mean(axis=0)
-
-
-def _assigned(d: District, loose: BoolArray, cost: FloatArray, none: FloatArray, unmatched: int) -> District:
-    """Assign labels of groups to the loose outcomes at the least cost (R, C), or no label at the cost none (C,)."""
-    labels = np.where(loose, unmatched, d.column_labels)
-    free, columns = np.flatnonzero(~np.isin(d.row_labels, labels)), np.flatnonzero(loose)
-    whole = np.vstack([cost[np.ix_(free, columns)], np.tile(none[columns], (len(columns), 1))])
-    for r, c in zip(*linear_sum_assignment(whole), strict=True):
-        if r < len(free):
-            labels[columns[c]] = d.row_labels[free[r]]
-    return replace(d, column_labels=labels)

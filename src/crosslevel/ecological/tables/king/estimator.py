@@ -118,7 +118,7 @@ def king(
     quarter of the covariance and accepts by one random number per batch, so its draws lie too close to the mode. On
     Matsusaka's registration data (268 counties; truth 0.550) R says 0.568 with standard error 0.024; at the most probable parameters
     0.566 is expected, while the posterior, by importance as by Metropolis, has mean 0.600 and standard deviation 0.043. In 100
-    simulated worlds of 60 units the 95 % intervals of R's sampler covered 83, those of the posterior 94 (``studies/king_ei``). R
+    simulated worlds of 60 units the 95 % intervals of R's sampler covered 89, those of the posterior 96 (``studies/king_ei``). R
     also takes ``ebeta`` for a variance.
 
     References
