@@ -167,7 +167,7 @@ def _input_rows(folder: Path) -> list[dict[str, str]]:
     )  # fmt: skip
     if not whole:
         raise FileError(f"{folder / INPUTS} is no list of files and hashes; use the folder as it was written.")
-    return rows  # type: ignore[no-any-return]
+    return rows
 
 
 def _read_json(path: Path) -> Any:

@@ -1,1 +1,1 @@
-"""Counts behind bins as counts: Poisson, negative binomial and binomial with the integral inside the link."""
+"""Counts behind bins as counts: Poisson and binomial with the integral inside the link."""

@@ -148,7 +148,7 @@ def explicit(W: FloatArray, real_columns: npt.NDArray[Any], halves: bool) -> Arr
     rest[:, :d] = W / scale
     for kind in (np.float16, np.float16) if halves else (np.float32,):
         parts.append(rest.astype(kind))
-        rest = rest - parts[-1]
+        rest = rest - parts[-1].astype(np.float64)
     return {"parts": tuple(parts), "scale": np.float32(scale), "of_reals": of_reals}
 
 
