@@ -18,6 +18,11 @@ from crosslevel.binned.regions.boxes import Intervals as Intervals
 from crosslevel.binned.regions.polygons import Polygons as Polygons
 from crosslevel.binned.regions.simplices import Simplices as Simplices
 from crosslevel.data.bags import Bags as Bags
+from crosslevel.data.people import People as People
+from crosslevel.data.place_columns import GroupCounts as GroupCounts
+from crosslevel.data.places import Places as Places
+from crosslevel.data.surveys import PublishedShares as PublishedShares
+from crosslevel.data.surveys import Survey as Survey
 from crosslevel.distribution.shrinkage.estimator import MeanShrinkage as MeanShrinkage
 from crosslevel.ecological.persons.estimator import EcologicalInference as EcologicalInference
 from crosslevel.embedding.embeddings import Embeddings as Embeddings

@@ -1,47 +1,42 @@
-"""People of a stream counted by place and kind, in one pass at the memory of the distinct kinds.
+"""People counted by place and kind, by SQL where they are.
 
-How ecological inference uses it: ``learned = learn_people(stream, by=[place], ...)`` (:mod:`crosslevel.data.learning`);
-``bins = learn_bins(learned.encoder, learned.encoded_sample(), n_bins)`` coarsens numbers to levels;
-``count_people(stream, bins, place=..., keys=..., weight=...)`` counts equal people of every place in ``keys`` together, and with
-``labels=Labels(by, subgroups, where)`` also by what is asked about them. People of weight 0 count for nothing; who lives in none of
-the places is in ``elsewhere``. Rows of a matrix in memory are counted in :mod:`crosslevel.data.cells`.
+``learned = learn_columns(people)`` and ``bins = learn_bins(people, learned.encoder, n_bins)``
+(:mod:`crosslevel.data.people_columns`) say how a person becomes a tuple of levels; ``count_people(people, bins, keys)`` counts equal
+people of every place in ``keys`` together, and with ``labels=Labels(by, subgroups, where)`` also by what is asked about them. People of
+weight 0 count for nothing; who lives in none of the places is in ``elsewhere``. Rows of a matrix in memory are counted in
+:mod:`crosslevel.data.cells`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.batches import Batches
-from crosslevel.data.clusters import ClusterRecords, Clusters
-from crosslevel.data.columns import Category, Encoder, read_weights
-from crosslevel.data.frames import group_rows
-from crosslevel.data.progress import follow
-from crosslevel.data.queries import Choice, Query
+from crosslevel.data.columns import MISSING, UNKNOWN, Category, Encoder, Number, as_floats, plain_array
+from crosslevel.data.expressions import Expression, quoted
+from crosslevel.data.people import People
 from crosslevel.errors import InputError, TooManyKindsError, listed
-from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
-
-if TYPE_CHECKING:
-    from crosslevel.data.engines import ClusterEngine
+from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
 MOST_COMBINATIONS = 1 << 62
 """Combinations of levels that an int64 can number."""
-MERGE_AT = 6_000_000
-"""Counts held before equal ones are put together: about 300 MB."""
 MOST_PAIRS = 8_000_000
-"""Kinds of people of all places that are held once equal ones are together: about 400 MB, and under 2 GB while they are put together."""
+"""Kinds of people of all places that are held: about 400 MB, and under 2 GB while they are put in order."""
 BATCH_ROWS = 262_144
+MOST_CLUSTERED = 8_000_000
+"""People held by cluster: 256 MB. Of more, a part of the clusters is left out, by the hash of their names."""
+CELL = "cell"
+"""First letters of the columns that tell kinds of people."""
 Elsewhere: TypeAlias = dict[Any, tuple[float, int]]
-LabelKey: TypeAlias = tuple[tuple[Any, ...] | None, tuple[int, ...]]
+LabelKey: TypeAlias = tuple[tuple[Any, ...] | None, tuple[int | None, ...]]
 """Values of ``by``, None outside ``where``, and the numbers of the subgroups that match."""
 
 
@@ -88,7 +83,7 @@ class Bins:
     encoder : Encoder
         How columns are read.
     edges : mapping of number column to (n_bins - 1,)
-        Inner limits of the bins, in scaled units; a value at a limit falls in the bin above.
+        Inner limits of the bins; a value at a limit falls in the bin above.
     """
 
     encoder: Encoder
@@ -114,7 +109,7 @@ class Bins:
             if isinstance(column, Category):
                 out[column.name] = [name.split("=", 1)[1] for name in column.names()]
                 continue
-            limits = [column.mean + column.scale * e for e in self.edges[column.name]]
+            limits = list(self.edges[column.name])
             shown = [f"< {limits[0]:.4g}"] if limits else ["any"]
             shown += [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(limits)]
             shown += [f">= {limits[-1]:.4g}"] if limits else []
@@ -161,75 +156,91 @@ class Bins:
             )
         return np.array([math.prod(self.sizes[j + 1 :]) for j in range(len(self.sizes))], dtype=np.int64)
 
-    def levels(self, batch: pa.RecordBatch, row: int) -> npt.NDArray[np.int32]:
-        """Give the level of every person in every column, (n, n_columns)."""
-        encoded = self.encoder.encode(batch, row)
-        out = np.empty((batch.num_rows, len(self.encoder.columns)), dtype=np.int32)
-        codes, reals = iter(encoded.codes.T), iter(encoded.reals.T)
-        numbers = []
-        for j, (column, offset) in enumerate(zip(self.encoder.columns, self.encoder.offsets, strict=False)):
+    def sql(self) -> list[str]:
+        """Write what tells people apart: categories as they are, numbers by their bin."""
+        said = []
+        for j, column in enumerate(self.encoder.columns):
+            c = quoted(column.name)
+            if isinstance(column, Number):
+                above = " + ".join(f"cast({c} >= {edge!r} as int)" for edge in self.edges[column.name].tolist()) or f"{c} * 0"
+                c = f"({above})"
+            said.append(f"{c} as {CELL}{j}")
+        return said
+
+    def levels(self, table: pa.Table | pa.RecordBatch, argument: str = "people", prefix: str | None = None) -> npt.NDArray[np.int32]:
+        """Give the level of every row in every column, (n, n_columns).
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            People; or with ``prefix`` what :meth:`sql` tells of them.
+        argument : str
+            The caller's name for it, used in messages.
+        """
+        out = np.empty((table.num_rows, len(self.encoder.columns)), dtype=np.int32)
+        for j, column in enumerate(self.encoder.columns):
+            values = plain_array(table, column.name if prefix is None else f"{prefix}{j}", argument)
+            last = self.sizes[j] - 1
             if isinstance(column, Category):
-                out[:, j] = next(codes) - offset
-            else:
-                numbers.append((j, column))
-        for j, column in numbers:
-            edges = self.edges[column.name]
-            out[:, j] = np.searchsorted(edges, next(reals), side="right")
-            if column.has_null:  # marks of missing numbers come after the categories
-                out[next(codes) >= 0, j] = len(edges) + 1
+                found = column.codes(values)
+                bad = (found == UNKNOWN) | ((found == MISSING) & (not column.has_null))
+                if bad.any():
+                    repair = "recode it, leave these people out, or fit with them"
+                    column.refuse(values, bad, 0, argument, repair)
+                out[:, j] = np.where(found == MISSING, last, found)
+                continue
+            numbers = as_floats(values, column.name)
+            gaps = np.isnan(numbers)
+            if gaps.any() and not column.has_null:
+                raise InputError(
+                    f"{argument}: the column {column.name!r} is missing for {int(gaps.sum()):,} row(s), and never was in fit; fill it, "
+                    "leave these rows out, or fit with such people."
+                )
+            found = numbers if prefix is not None else np.searchsorted(self.edges[column.name], numbers, side="right")
+            out[:, j] = np.where(gaps, last, found)
         return out
-
-
-def learn_bins(encoder: Encoder, sample: FloatArray, n_bins: int) -> Bins:
-    """Choose bins of numbers that hold about equal numbers of people.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    sample : (n, n_inputs)
-        Encoded people, drawn with their weights.
-    n_bins : int
-        The most bins of a number.
-    """
-    edges: dict[str, FloatArray] = {}
-    for column, at in zip(encoder.columns, encoder.offsets, strict=False):
-        if isinstance(column, Category):
-            continue
-        values = sample[:, at]
-        if column.has_null:
-            values = values[sample[:, at + 1] == 0.0]
-        distinct = np.unique(values)
-        if len(distinct) <= n_bins:
-            found = 0.5 * (distinct[1:] + distinct[:-1])
-        else:
-            found = np.unique(np.quantile(values, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
-            found = found[found > distinct[0]]
-        edges[column.name] = found
-    return Bins(encoder, edges)
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What else to tell people apart by: the values of columns, and which of several queries they match.
+    """What else to tell people apart by: the values of columns, and which of several conditions hold for them.
 
     Attributes
     ----------
     by : tuple of str
-    subgroups : tuple of (name, Choice)
-        Queries, as a rule.
-    where : Query or None
-        People who do not match are counted apart.
+    subgroups : tuple of (name, Expression)
+    where : Expression or None
+        People for whom it does not hold are counted apart.
+    half : int or None
+        A seed: tell by a further subgroup, the last, who is in the first half of the clusters, which are drawn by their names; people
+        without one are drawn one by one.
     """
 
     by: tuple[str, ...] = ()
-    subgroups: tuple[tuple[str, Choice], ...] = ()
-    where: Query | None = None
+    subgroups: tuple[tuple[str, Expression], ...] = ()
+    where: Expression | None = None
+    half: int | None = None
 
-    @property
-    def columns(self) -> list[str]:
-        """Columns of people that are read."""
-        asked = [c for _, q in self.subgroups for c in q.columns]
-        return [*self.by, *asked, *(self.where.columns if self.where is not None else ())]
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """People by cluster, such as the household: those of one cluster are neighbors.
+
+    Attributes
+    ----------
+    place, cell : (n,) int
+    cluster : (n,) int
+        Number of each person's cluster; none stands in two places.
+    weight : (n,)
+    kept : float
+        Share of the clusters that are here; the others were left out by chance, to save memory.
+    """
+
+    place: Int64Array
+    cell: npt.NDArray[np.int32]
+    cluster: Int64Array
+    weight: FloatArray
+    kept: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +263,6 @@ class PlaceCells:
         Weight of each place.
     squares, count : (q, n_labels)
         Sum of squared weights, and number of people.
-    n_rows : int
-        People read.
     elsewhere : dict of key to (weight, number of people)
         Those who live in none of the places.
     clusters : Clusters or None
@@ -269,7 +278,6 @@ class PlaceCells:
     total: FloatArray
     squares: FloatArray
     count: Int64Array
-    n_rows: int
     elsewhere: Elsewhere
     clusters: Clusters | None = None
 
@@ -294,206 +302,217 @@ class PlaceCells:
 
 
 def count_people(
-    stream: Batches,
+    people: People,
     bins: Bins,
-    *,
-    place: str,
     keys: Sequence[object],
-    weight: str | None,
     labels: Labels | None = None,
-    cluster: str | None = None,
+    *,
+    only: Expression | None = None,
+    clusters: bool = False,
     counted: bool = False,
-    progress: Progress | None = None,
-    engine: ClusterEngine | None = None,
 ) -> PlaceCells:
-    """Count people by place, cell and label in one pass; places that are not among the keys are left out.
+    """Count people by place, cell and label; weight 0 counts for nothing, places that are not among the keys are left out.
 
     Parameters
     ----------
-    stream : Batches
+    people : People
     bins : Bins
-    place : str
-        Column that names the place.
     keys : sequence
         The places, in order.
-    weight : str or None
     labels : Labels, optional
-    cluster : str, optional
-        Column that names people who were drawn together, such as the household; ``clusters`` is then set.
+    only : Expression, optional
+        Count these people only.
+    clusters : bool
+        Whether to count by cluster too.
     counted : bool
         Whether weights are numbers of people, each of weight one.
-    progress : bool or callable, optional
-    engine : ClusterEngine, optional
-        Where the pieces of the stream are counted; this process when not given.
+
+    Examples
+    --------
+    >>> from crosslevel.data.people_columns import learn_bins, learn_columns
+    >>> people = People({"town": ["a", "a", "b", "b"], "sex": ["f", "m", "f", "f"]}, by="town")
+    >>> found = count_people(people, learn_bins(people, learn_columns(people).encoder, 12), ["a", "b"])
+    >>> found.codes.tolist(), found.pairs.cell.tolist(), found.pairs.weight.tolist()
+    ([[0], [1]], [0, 1, 0], [0.5, 0.5, 1.0])
     """
-    work = _Counting(bins, place, tuple(keys), weight, labels or Labels(), cluster, counted)
-    named = [name for name in (place, weight, cluster) if name is not None]
-    columns = list(dict.fromkeys([*bins.names, *named, *work.labels.columns]))
-    source = stream.select(columns, batch_size=BATCH_ROWS)
-    with follow(progress, "Counting people") if progress is not None else nullcontext() as tell:
-        if engine is None:
-            found = _Counted(work)
-            for batch in source:
-                found.add(batch)
-                if tell is not None:
-                    tell(found.rows, source.num_rows)
-        else:
-            from crosslevel.data.engines import run_pass_on
-
-            found, _ = run_pass_on(engine, source, work, _Counted.weight, tell)
-    return found.finish()
-
-
-@dataclass(frozen=True, eq=False)
-class _Counting:
-    """What is counted; called with the batches of a piece."""
-
-    bins: Bins
-    place: str
-    keys: tuple[object, ...]
-    weight: str | None
-    labels: Labels
-    cluster: str | None
-    counted: bool
-
-    def __call__(self, batches: Iterable[pa.RecordBatch], piece: int) -> _Counted:
-        found = _Counted(self, piece)
-        for batch in batches:
-            found.add(batch)
-        found.put_together()
-        return found
-
-
-class _Counted:
-    """Some people counted."""
-
-    def __init__(self, work: _Counting, piece: int = 0) -> None:
-        self.work, self.rows, self.alone = work, 0, piece << 40
-        self.number = {key: i for i, key in enumerate(work.keys)}
-        self.strides = work.bins.strides()
-        self.parts: list[tuple[AnyArray, ...]] = []  # place, cell, label, weight, people behind, squared weights
-        self.held = 0
-        self.known: dict[LabelKey, int] = {}
-        self.elsewhere: Elsewhere = {}
-        self.records = None if work.cluster is None else ClusterRecords(work.cluster)
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Count a batch; weight 0 counts for nothing."""
-        work, row = self.work, self.rows
-        w = read_weights(batch, work.weight, row)
-        where = group_rows(pa.Table.from_batches([batch.select([work.place])]), work.place, "by")
-        here = where.keys[work.place].to_pylist()
-        own = np.array([self.number.get(k, -1) for k in here], dtype=np.int64)[where.codes]
-        for j in [j for j, k in enumerate(here) if k not in self.number]:
-            mine = (where.codes == j) & (w > 0)
-            self._outside(here[j], float(w[mine].sum()), int(mine.sum()))
-        cell = work.bins.levels(batch, row).astype(np.int64) @ self.strides
-        kept = (own >= 0) & (w > 0)
-        v = w[kept]
-        behind = (v, v) if work.counted else (np.ones(len(v)), v**2)
-        self._hold(*_put_together(own[kept], cell[kept], _label(batch, work.labels, self.known)[kept], v, *behind))
-        if self.records is not None:
-            self.records.add(batch, row + self.alone, own, cell, w)
-        self.rows += batch.num_rows
-
-    def _outside(self, key: Any, weight: float, people: int) -> None:
-        before = self.elsewhere.get(key, (0.0, 0))
-        self.elsewhere[key] = (before[0] + weight, before[1] + people)
-
-    def merge(self, other: _Counted) -> _Counted:
-        """Count other people too; labels take the numbers they have here."""
-        at = np.array([self.known.setdefault(key, len(self.known)) for key in other.known] or [0], dtype=np.int64)
-        for place, cell, label, *amounts in other.parts:
-            self._hold(place, cell, at[label], *amounts)
-        for key, (weight, people) in other.elsewhere.items():
-            self._outside(key, weight, people)
-        if self.records is not None and other.records is not None:
-            self.records.merge(other.records)
-        self.rows += other.rows
-        return self
-
-    def weight(self) -> float:
-        """Add up everybody's weight."""
-        inside = math.fsum(float(part[3].sum()) for part in self.parts)
-        return inside + math.fsum(weight for weight, _ in self.elsewhere.values())
-
-    def _hold(self, *part: AnyArray) -> None:
-        self.parts.append(part)
-        self.held += len(part[0])
-        # beside the first, which may hold all the others already
-        if self.held - len(self.parts[0][0]) > MERGE_AT:
-            self.put_together()
-
-    def put_together(self) -> None:
-        """Make one count of equal ones."""
-        if not self.parts:
-            return
-        self.parts = [_put_together(*(np.concatenate(column) for column in zip(*self.parts, strict=True)))]
-        self.held = len(self.parts[0][0])
-        if self.held > MOST_PAIRS:
-            raise TooManyKindsError(
-                f"people are of more than {MOST_PAIRS:,} kinds (place, levels of all columns, and subgroups asked for), and no more are "
-                f"held in memory; those of most levels are {self.work.bins.describe_cost()}. Leave such columns out of columns, merge "
-                "their levels, or ask for fewer subgroups at a time."
-            )
-
-    def finish(self) -> PlaceCells:
-        """Sort by place and give cells dense numbers."""
-        self.put_together()
-        if not self.held:
-            here = f" ({self.work.place!r} is {listed(self.elsewhere, 3)} there, and {listed(self.work.keys, 3)} in places)"
-            raise InputError(
-                f"people has no rows of positive weight in any of the places{here if self.elsewhere else ''}; check the file, the "
-                "keys and the where filter."
-            )
-        bins, known, n_places = self.work.bins, list(self.known), len(self.work.keys)
-        place, cell, label, weight, behind, square = self.parts[0]
-        distinct, dense = np.unique(cell, return_inverse=True)
-        codes = (distinct[:, None] // self.strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
-        total = np.asarray(np.bincount(place, weights=weight, minlength=n_places), dtype=np.float64)
-        start = np.searchsorted(place, np.arange(n_places + 1)).astype(np.int64)
-        at, size = place * len(known) + label, n_places * len(known)
-        squares, count = (
-            np.asarray(np.bincount(at, weights=v, minlength=size), dtype=np.float64).reshape(n_places, len(known))
-            for v in (square, behind)
+    wanted, strides, w = labels or Labels(), bins.strides(), people.weight_sql
+    group = [f"{quoted(people.place)} as place", *bins.sql(), *_label_sql(people, wanted)]
+    people_and_squares = (f"sum({w})", f"sum({w})") if counted else ("count(*)", f"sum({w} * {w})")
+    sql = (
+        f"select {', '.join(group)}, sum({w}) as weight, {people_and_squares[0]} as people, {people_and_squares[1]} as squares "
+        f"from people where {w} > 0 group by {', '.join(str(i + 1) for i in range(len(group)))} limit {MOST_PAIRS + 1}"
+    )
+    number = {key: i for i, key in enumerate(keys)}
+    parts: list[tuple[AnyArray, ...]] = []
+    known: dict[LabelKey, int] = {}
+    elsewhere: Elsewhere = {}
+    held = 0
+    for batch in people.batches(sql, BATCH_ROWS, only):
+        held += batch.num_rows
+        place = _places(batch, number, elsewhere)
+        cell = bins.levels(batch, prefix=CELL).astype(np.int64) @ strides
+        label = _labels(batch, wanted, known)
+        amounts = [batch[name].to_numpy().astype(np.float64) for name in ("weight", "people", "squares")]
+        inside = place >= 0
+        parts.append(tuple(v[inside] for v in (place, cell, label, *amounts)))
+    if held > MOST_PAIRS:
+        raise TooManyKindsError(
+            f"people are of more than {MOST_PAIRS:,} kinds (place, levels of all columns, and subgroups asked for), and no more are held "
+            f"in memory; those of most levels are {bins.describe_cost()}. Leave such columns out of columns, merge their levels, or ask "
+            "for fewer subgroups at a time."
         )
-        pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
-        people = (total, squares, count.astype(np.int64), self.rows, self.elsewhere)
-        clusters = None if self.records is None else self.records.finish(distinct)
-        return PlaceCells(codes, pairs, label.astype(np.int32), behind, square, known, *people, clusters)
-
-
-def _label(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) -> Int64Array:
-    """Number the label of every person."""
-    n = batch.num_rows
-    code = np.zeros(n, dtype=np.int64)
-    values: list[tuple[Any, ...]] = [()]
-    outside = np.zeros(n, dtype=bool) if wanted.where is None else ~wanted.where.mask(batch)
-    if wanted.by and not outside.all():
-        # only those asked for must have a value
-        inside = batch.select(list(wanted.by)).filter(pa.array(~outside))
-        groups = group_rows(pa.Table.from_batches([inside]), wanted.by, "by")
-        code[~outside] = groups.codes
-        values = list(zip(*(groups.keys[c].to_pylist() for c in wanted.by), strict=True))
-    bits = np.zeros((n, len(wanted.subgroups) // 62 + 1), dtype=np.int64)  # 62 subgroups to a number
-    for j, (_, query) in enumerate(wanted.subgroups):
-        bits[:, j // 62] |= query.mask(batch).astype(np.int64) << j % 62
-    code = np.where(outside, -1, code)
-    bits[outside] = 0
-    both, inverse = np.unique(np.column_stack([code, bits]), axis=0, return_inverse=True)
-    ids = np.empty(len(both), dtype=np.int64)
-    for k, (c, *b) in enumerate(both.tolist()):
-        matched = tuple(j for j in range(len(wanted.subgroups)) if b[j // 62] >> j % 62 & 1)
-        ids[k] = known.setdefault((None if c < 0 else values[c], matched), len(known))
-    return ids[inverse.reshape(-1)]
-
-
-def _put_together(place: Int64Array, cell: Int64Array, label: Int64Array, *amounts: FloatArray) -> tuple[AnyArray, ...]:
-    """Sum weights, numbers and squares of equal (place, cell, label), sorted by them."""
+    rows = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    if not rows or not len(rows[0]):
+        here = f" ({people.place!r} is {listed(elsewhere, 3)} there, and {listed(keys, 3)} in places)"
+        raise InputError(
+            f"people has no rows of positive weight in any of the places{here if elsewhere else ''}; check the file, the keys and the "
+            "where filter."
+        )
+    names = list(known)
+    if wanted.half is not None:
+        rows, names = _halved(rows, names, len(wanted.subgroups), wanted.half)
+    place, cell, label, weight, behind, square = rows
     distinct, dense = np.unique(cell, return_inverse=True)
-    n_labels = int(label.max(initial=0)) + 1
-    key = (place * len(distinct) + dense) * n_labels + label
-    both, inverse = np.unique(key, return_inverse=True)
-    summed = [np.asarray(np.bincount(inverse, weights=a, minlength=len(both)), dtype=np.float64) for a in amounts]
-    rest = both // n_labels
-    return rest // len(distinct), distinct[rest % len(distinct)], both % n_labels, *summed
+    n_places, n_labels = len(keys), len(names)
+    order = np.argsort((place * len(distinct) + dense) * n_labels + label)
+    place, dense, label, weight, behind, square = (v[order] for v in (place, dense, label, weight, behind, square))
+    total = np.bincount(place, weights=weight, minlength=n_places)
+    at, size = place * n_labels + label, n_places * n_labels
+    squares, count = (np.bincount(at, v, size).reshape(n_places, n_labels) for v in (square, behind))
+    start = np.searchsorted(place, np.arange(n_places + 1)).astype(np.int64)
+    return PlaceCells(
+        codes=(distinct[:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32),
+        pairs=Pairs(start, dense.astype(np.int32), weight / total[place]),
+        label=label.astype(np.int32),
+        behind=behind,
+        square=square,
+        labels=names,
+        total=total,
+        squares=squares,
+        count=np.rint(count).astype(np.int64),
+        elsewhere=dict(sorted(elsewhere.items())),
+        clusters=_count_clusters(people, bins, number, distinct) if clusters else None,
+    )
+
+
+def _places(batch: pa.RecordBatch, number: Mapping[object, int], elsewhere: Elsewhere | None = None) -> Int64Array:
+    """Number the place of every row, -1 for none of the keys, and gather who lives there."""
+    encoded = batch["place"].dictionary_encode()
+    here = encoded.dictionary.to_pylist()
+    own = np.array([number.get(key, -1) for key in here], dtype=np.int64)
+    at = encoded.indices.to_numpy(zero_copy_only=False)
+    if elsewhere is not None and (own < 0).any():
+        weight, people = (np.bincount(at, batch[n].to_numpy(), len(here)) for n in ("weight", "people"))
+        for i in np.flatnonzero(own < 0).tolist():
+            before = elsewhere.get(here[i], (0.0, 0))
+            elsewhere[here[i]] = (before[0] + float(weight[i]), before[1] + int(people[i]))
+    return own[at]
+
+
+def _label_sql(people: People, wanted: Labels) -> list[str]:
+    """Write the columns that labels are made of; people outside ``where`` are alike in all but that."""
+    asked = "true" if wanted.where is None else f"coalesce({wanted.where.sql}, false)"
+    said = [f"{asked} as asked"]
+    said += [f"case when {asked} then {quoted(name)} end as by{i}" for i, name in enumerate(wanted.by)]
+    said += [f"{asked} and coalesce({one.sql}, false) as subgroup{i}" for i, (_, one) in enumerate(wanted.subgroups)]
+    if wanted.half is not None:
+        coin, own = "cast(null as boolean)", people.weight_sql
+        if people.cluster is not None:
+            c = quoted(people.cluster)
+            coin = f"case when {c} is not null then md5('{wanted.half}:' || cast({c} as varchar)) < '8' end"
+            own = f"case when {c} is null then {own} end"
+        said += [f"{coin} as half", f"{own} as alone"]
+    return said
+
+
+def _labels(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) -> Int64Array:
+    """Number the labels of rows; one whose half is still to be drawn has None among its subgroups."""
+    names = ["asked", *(f"by{i}" for i in range(len(wanted.by)))]
+    names += [f"subgroup{i}" for i in range(len(wanted.subgroups))] + ["half"] * (wanted.half is not None)
+    code, parts, meanings = np.zeros(batch.num_rows, dtype=np.int64), [], []
+    for name in names:
+        encoded = batch[name].dictionary_encode("encode")
+        parts.append(encoded.indices.to_numpy(zero_copy_only=False))
+        meanings.append(encoded.dictionary.to_pylist())
+        if len(meanings[-1]) > 1:
+            code = np.unique(code * len(meanings[-1]) + parts[-1], return_inverse=True)[1].reshape(-1)
+    first, end = np.unique(code, return_index=True)[1], 1 + len(wanted.by)
+    ids = np.empty(len(first), dtype=np.int64)
+    for k, row in enumerate(first.tolist()):
+        asked, *values = (meaning[part[row]] for part, meaning in zip(parts, meanings, strict=True))
+        own = tuple(values[: end - 1])
+        if asked and None in own:
+            name = wanted.by[own.index(None)]
+            raise InputError(
+                f"by={name!r} is missing for some of the people asked for; a group must be known. Leave them out with "
+                f"where='{name} is not null'."
+            )
+        matched = tuple(j if held else None for j, held in enumerate(values[end - 1 :]) if held is not False)
+        ids[k] = known.setdefault((own if asked else None, matched), len(known))
+    return ids[code]
+
+
+def _halved(
+    rows: tuple[AnyArray, ...], known: list[LabelKey], last: int, seed: int
+) -> tuple[tuple[AnyArray, ...], list[LabelKey]]:
+    """Draw the half of people without a cluster, alike in weight, one by one."""
+    place, cell, label, weight, behind, square = rows
+    order = np.lexsort((weight / behind, label, cell, place))
+    place, cell, label, weight, behind, square = (v[order] for v in rows)
+    undrawn = np.array([None in matched for _, matched in known])
+    final: dict[LabelKey, int] = {}
+    numbers = [[], []]  # in the second half, in the first
+    for by, matched in known:
+        outside = tuple(j for j in matched if j is not None and j != last)
+        for half, own in enumerate((outside, (*outside, last))):
+            numbers[half].append(final.setdefault((by, own), len(final)))
+    drawn = np.random.default_rng(seed).binomial(np.rint(behind).astype(np.int64), 0.5) / behind
+    fixed = np.array([float(last in matched) for _, matched in known])[label]
+    first = np.where(undrawn[label], drawn, fixed)
+    out = []
+    for half, share in enumerate((1.0 - first, first)):
+        some = share > 0
+        own = np.array(numbers[half], dtype=np.int64)[label[some]]
+        out.append((place[some], cell[some], own, *(v[some] * share[some] for v in (weight, behind, square))))
+    merged = tuple(np.concatenate(column) for column in zip(*out, strict=True))
+    key = np.lexsort(merged[2::-1])
+    merged = tuple(v[key] for v in merged)
+    new = np.append(True, np.any([np.diff(v) != 0 for v in merged[:3]], axis=0)).nonzero()[0]
+    return (*(v[new] for v in merged[:3]), *(np.add.reduceat(v, new) for v in merged[3:])), list(final)
+
+
+def _count_clusters(people: People, bins: Bins, number: Mapping[object, int], cells: Int64Array) -> Clusters:
+    """Gather people by cluster; those without one are each their own."""
+    assert people.cluster is not None
+    c, w, kept = quoted(people.cluster), people.weight_sql, 1.0
+    named, n = (people.answer(f"select count({c}) as named, count(*) as n from people").column(i)[0].as_py() for i in (0, 1))
+    if not named:
+        raise InputError(
+            f"cluster={people.cluster!r} is missing for everybody; name the column of households, or leave it out."
+        )
+    while n * kept > MOST_CLUSTERED:
+        kept *= 0.5
+    some = "" if kept == 1.0 else f"and md5(cast(coalesce({c}, {quoted(people.place)}) as varchar)) < '{int(kept * 2**32):08x}'"
+    group = [f"{quoted(people.place)} as place", *bins.sql()]
+    numbers = ", ".join(str(i + 2) for i in range(len(group)))
+    found = people.answer(
+        f"select cast({c} as varchar) as own, {', '.join(group)}, sum({w}) as weight, count(*) as people from people "
+        f"where {w} > 0 and {c} is not null {some} group by 1, {numbers} "
+        f"union all select null as own, {', '.join(group)}, {w} as weight, 1 as people from people "
+        f"where {w} > 0 and {c} is null {some}"
+    )
+    found = found.combine_chunks()
+    place = _places(pa.record_batch([found["place"].combine_chunks()], names=["place"]), number)
+    encoded = found["own"].combine_chunks().dictionary_encode()
+    rank = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), dtype=object).astype(str)))
+    alone = encoded.is_null().to_numpy(zero_copy_only=False)
+    own = np.empty(found.num_rows, dtype=np.int64)
+    own[~alone] = rank[encoded.indices.drop_null().to_numpy()]
+    own[alone] = len(rank) + np.arange(int(alone.sum()))
+    cell = np.searchsorted(cells, bins.levels(found, prefix=CELL).astype(np.int64) @ bins.strides())
+    inside = place >= 0
+    place, own, cell, weight = (v[inside] for v in (place, own, cell, found["weight"].to_numpy()))
+    order = np.lexsort((weight, cell, own, place))
+    place, own = place[order], own[order]
+    new = np.append(False, (np.diff(place) != 0) | (np.diff(own) != 0))
+    return Clusters(place, cell[order].astype(np.int32), np.cumsum(new), weight[order], kept)

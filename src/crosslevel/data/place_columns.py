@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.columns import is_categorical
+from crosslevel.data.people import People
 from crosslevel.data.totals import total_column, total_rows
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray
@@ -53,6 +54,37 @@ def read_composition(composition: Any) -> dict[str, dict[str, str]]:
             raise InputError(f"composition names a column {N_PEOPLE!r}, which holds the number of people; rename it.")
         out[name] = {str(level): str(column) for level, column in found.items()}
     return out
+
+
+@dataclass(frozen=True)
+class GroupCounts:
+    """Counts of groups in columns of places, in place of records of people; they are taken as exact.
+
+    Parameters
+    ----------
+    groups : mapping of column to columns of places
+        ``{"race": ["white", "black", "other"]}``, or with names of the levels, ``{"race": {"white": "vap_white", ...}}``. Several
+        columns count as independent within a place.
+    weight : str, optional
+        Column of places with the number of people, of which ``groups`` then may hold shares.
+
+    Examples
+    --------
+    >>> GroupCounts({"race": ["white", "black"]}).groups
+    {'race': {'white': 'white', 'black': 'black'}}
+    """
+
+    groups: Mapping[str, Any]
+    weight: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", read_composition(self.groups))
+        if self.weight is not None and not isinstance(self.weight, str):
+            raise InputError(f"weight={self.weight!r} is not a column name; names are text here.")
+
+    def people(self, places: pa.Table, by: str, trials: str | None = None) -> People:
+        """Make people of the counts: a row for every place and group, weighing as many as there are."""
+        return People(count_groups(places, by, self.groups, self.weight, trials), by=by, weight=N_PEOPLE)
 
 
 def count_groups(

@@ -68,7 +68,7 @@ class Totals:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class PlaceTotals:
     """Places with totals.
 
     Attributes
@@ -104,9 +104,9 @@ class Places:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def take(self, rows: IntArray, notes: Sequence[str] = ()) -> Places:
+    def take(self, rows: IntArray, notes: Sequence[str] = ()) -> PlaceTotals:
         """Keep some places, in the order given."""
-        return Places(
+        return PlaceTotals(
             self.table.take(pa.array(rows)),
             self.by,
             [self.keys[i] for i in rows],
@@ -135,7 +135,7 @@ def read_places(
     coords: Sequence[str] | None = None,
     outcomes: Sequence[str] | None = None,
     population: str | None = None,
-) -> Places:
+) -> PlaceTotals:
     """Check the table of places.
 
     Parameters
@@ -171,7 +171,7 @@ def read_places(
     asked = totals.trials[1 if totals.turnout else 0] > 0
     if not asked.any():
         raise InputError("nothing was counted: the trials are zero in every place; pass places with totals.")
-    found = Places(table, by, names, totals, None, None, frames.frame_kind(places), fingerprint(table))
+    found = PlaceTotals(table, by, names, totals, None, None, frames.frame_kind(places), fingerprint(table))
     if not asked.all():
         lost = tuple(names[i] for i in np.flatnonzero(~asked))
         note = f"{len(lost):,} place(s) without any trials were left out ({listed(lost)})."
@@ -344,12 +344,12 @@ def coordinates(table: pa.Table, coords: Sequence[str], names: Sequence[object])
     return np.column_stack(xy)
 
 
-def match_places(found: Places, keys: Sequence[object], weight: FloatArray, n_rows: IntArray, unmatched: str) -> Places:
+def match_places(found: PlaceTotals, keys: Sequence[object], weight: FloatArray, n_rows: IntArray, unmatched: str) -> PlaceTotals:
     """Keep the places where people live, in the order of ``keys``, and refuse (or tell) what has no partner.
 
     Parameters
     ----------
-    found : Places
+    found : PlaceTotals
     keys, weight, n_rows
         Where people live, how much they weigh and how many they are.
     unmatched : {"error", "drop"}
@@ -393,7 +393,7 @@ def _percent(part: float) -> str:
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
 
-def _repair(found: Places, keys: Sequence[object], some: bool) -> str:
+def _repair(found: PlaceTotals, keys: Sequence[object], some: bool) -> str:
     """Say what to do about keys that do not match; a difference of type is the usual cause."""
     kinds = [sorted({type(k).__name__ for k in side}) for side in (keys, found.keys)]
     alike = {str(k).lstrip("0") for k in keys} & {str(k).lstrip("0") for k in found.keys}
@@ -409,14 +409,14 @@ def _repair(found: Places, keys: Sequence[object], some: bool) -> str:
     return "Correct the keys, or pass unmatched='drop' to leave them out."
 
 
-def check_people(keys: Sequence[object], weight: FloatArray, places: Places, whole: FloatArray) -> None:
+def check_people(keys: Sequence[object], weight: FloatArray, places: PlaceTotals, whole: FloatArray) -> None:
     """Refuse people who are not those of the fit: the parts of a place would not be parts of what was fitted.
 
     Parameters
     ----------
     keys, weight : (m,)
         Place and weight of bags that hold everybody once.
-    places : Places
+    places : PlaceTotals
     whole : (q,)
         Weight of each place in the fit.
     """

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data import frames
+from crosslevel.data.expressions import ALL, SUBGROUP, read_expression
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.queries import ALL, SUBGROUP, read_query
-from crosslevel.data.totals import Places, read_counts
+from crosslevel.data.surveys import PublishedShares
+from crosslevel.data.totals import PlaceTotals, read_counts
 from crosslevel.errors import InputError, listed, nearest
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
@@ -68,46 +68,45 @@ class Claims:
 
 
 def read_evidence(
-    evidence: object,
-    places: Places,
+    evidence: PublishedShares,
+    places: PlaceTotals,
     people: pa.Schema,
     *,
     successes: str | None,
     trials: str | None,
     outcomes: Sequence[str] | None = None,
     population: str | None = None,
-    sources: bool = False,
 ) -> Claims:
-    """Check a table of evidence before anybody is read; rows without trials are left out.
+    """Check a table of published shares before anybody is counted; rows without trials are left out.
 
     Parameters
     ----------
-    evidence : dataframe
-        ``subgroup``, any columns of places, and the counts.
-    places : Places
+    evidence : PublishedShares
+        Who, any columns of places, and the counts.
+    places : PlaceTotals
     people : pyarrow.Schema
-        Columns that queries may use.
+        Columns that conditions may use.
     successes, trials, outcomes, population
-        Names of columns, as in :meth:`DistributionRegression.fit`.
-    sources : bool
-        Whether a column ``source`` says which survey each row is from.
+        Names of columns, as in :class:`crosslevel.Places`.
 
     Examples
     --------
     >>> from crosslevel.data.totals import read_places
     >>> towns = read_places({"town": ["a", "b"], "yes": [3, 5], "all": [9, 9]}, "town", "yes", "all")
-    >>> poll = {"subgroup": ["sex == 2", None], "town": [None, "b"], "yes": [40, 2], "all": [60, 5]}
+    >>> poll = PublishedShares({"subgroup": ["sex = 2", None], "town": [None, "b"], "yes": [40, 2], "all": [60, 5]})
     >>> found = read_evidence(poll, towns, pa.schema({"sex": pa.int64()}), successes="yes", trials="all")
     >>> found.label(0), found.label(1), found.rows
-    ("everybody, town='b'", "'sex == 2'", [1, 0])
+    ("everybody, town='b'", "'sex = 2'", [1, 0])
     """
-    table = frames.to_arrow(evidence, "evidence")
+    table = evidence.table
+    names = {evidence.subgroup: SUBGROUP, evidence.source: SOURCE}
+    table = table.rename_columns([names.get(name, name) for name in table.column_names])
     try:
         _, parts, n = read_counts(table, None, successes, trials, outcomes)
     except InputError as error:
-        raise InputError(f"evidence: {error}") from error
+        raise InputError(f"published shares: {error}") from error
     counted = [c for c in (successes, trials, *(outcomes or ())) if c is not None]
-    told = sources and SOURCE in table.column_names
+    told = SOURCE in table.column_names
     where = _restrictions(table.drop_columns([SOURCE]) if told else table, places, counted, population)
     if places.totals.exhaustive and not np.allclose(parts.sum(axis=0), n, rtol=1e-9):
         i = int(np.argmax(np.abs(parts.sum(axis=0) - n)))
@@ -143,7 +142,7 @@ def read_evidence(
     )
 
 
-def places_of(claims: Claims, r: int, places: Places) -> BoolArray:
+def places_of(claims: Claims, r: int, places: PlaceTotals) -> BoolArray:
     """Tell in which places a row holds, (q,)."""
     inside = np.ones(len(places), dtype=bool)
     for name, value in claims.where[r].items():
@@ -190,13 +189,13 @@ def _queries(texts: Sequence[str], asked: IntArray, people: pa.Schema) -> dict[s
     for i, text in ((int(i), texts[i]) for i in asked):
         if not text or text in named:
             continue
-        read_query(text, f"evidence row {i}", people)
+        read_expression(text, f"evidence row {i}", people)
         named[text] = f"evidence {len(named)}"
     return named
 
 
 def _restrictions(
-    table: pa.Table, places: Places, counted: Sequence[str], population: str | None
+    table: pa.Table, places: PlaceTotals, counted: Sequence[str], population: str | None
 ) -> list[dict[str, object]]:
     """Say where each row holds: columns shared with places to values; those missing restrict nothing."""
     known = [c for c in places.table.column_names if c not in (*counted, population, *(places.coords_by or ()))]

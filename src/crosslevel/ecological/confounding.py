@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import special
 
-from crosslevel.data.queries import parse
+from crosslevel.data.expressions import read_expression
 from crosslevel.ecological.subgroups import Request
 from crosslevel.typing import FloatArray
 
@@ -183,9 +183,11 @@ def _describe_tail(found: Confounding) -> str:
     return "" if found.tail is None else f", tails of {found.tail.degrees:g} degrees of freedom"
 
 
-def cutting_columns(request: Request) -> list[set[str]]:
+def cutting_columns(request: Request, schema: pa.Schema) -> list[set[str]]:
     """Name the columns that cut each partition."""
-    own = {*request.by, *(() if request.where is None else parse(request.where).columns)}
-    if not request.subgroups:
-        return [own]
-    return [{*own, *parse(query).columns} for query in request.subgroups.values()]
+
+    def columns(text: str) -> set[str]:
+        return set(read_expression(text, "where", schema).columns)
+
+    own = {*request.by, *(set() if request.where is None else columns(request.where))}
+    return [own | columns(text) for text in request.subgroups.values()] or [own]

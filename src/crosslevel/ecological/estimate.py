@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.frames import as_names
-from crosslevel.data.totals import Places, read_places
+from crosslevel.data.places import Places
+from crosslevel.data.totals import PlaceTotals, read_places
 from crosslevel.ecological.answers import Setting, Source, answer
 from crosslevel.ecological.confounding import Confounding, LearnedConfounding
 from crosslevel.ecological.covariance import (
@@ -31,7 +32,7 @@ from crosslevel.ecological.covariance import (
 )
 from crosslevel.ecological.subgroups import Question, Request, read_question, read_request
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
-from crosslevel.numerics.kernels import METRICS, SMOOTHNESS
+from crosslevel.numerics.kernels import SMOOTHNESS
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress, RandomState
 
@@ -48,7 +49,7 @@ class PlaceEstimator(BaseEstimator):
     """Base of the models that are fitted to people and totals by place; a model adds its fit, its draws and its predictions."""
 
     model_: Any
-    places_: Places
+    places_: PlaceTotals
     confounding_: LearnedConfounding | None
     hyperparameters_: tuple[Hyperparameters, ...]
     convergence_: dict[str, Any]
@@ -242,14 +243,17 @@ class PlaceEstimator(BaseEstimator):
         """Open the people given, or those of the fit; ``places`` are new ones whose people are asked for."""
         return open_people(getattr(self, "people_", None) if people is None else people, self.arguments_["where"])
 
+    @property
+    def _metric(self) -> str:
+        """Which distances the field over the map has."""
+        return str(self.metric)
+
     def _check_common(self) -> None:
         """Refuse parameters of the constructor that mean nothing, or that cannot act with the others given."""
-        check_choices(self, {"spatial": (None, *SMOOTHNESS), "metric": METRICS})
+        check_choices(self, {"spatial": (None, *SMOOTHNESS)})
         checks.check_flags(self)
-        if self.spatial is None:
-            checks.refuse_idle(self, ["metric"], "with spatial=None; name a spatial kernel")
 
-    def _read(self, people: Any, places: object, where: str | None, **named: Any) -> tuple[Batches, Places]:
+    def _read(self, people: Any, places: object, where: str | None, **named: Any) -> tuple[Batches, PlaceTotals]:
         """Open people and check places, and everything that can be checked before anybody is read."""
         if self.spatial is None:
             given = {"coords": named["coords"]}
@@ -259,11 +263,19 @@ class PlaceEstimator(BaseEstimator):
         read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
         return stream, found
 
+    def _read_places(self, places: Places) -> PlaceTotals:
+        """Check places, and everything that can be checked before anybody is read."""
+        if self.spatial is None and places.coords is not None:
+            raise InputError("coords have no effect with spatial=None; leave them out of Places, or name a spatial kernel.")
+        found = places.read()
+        read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
+        return found
+
     def _holds_all_places(self) -> str:
         """Name the parameter for which matrices of all places are held, if there is one."""
         return ""
 
-    def _terms(self, places: Places) -> Terms:
+    def _terms(self, places: PlaceTotals) -> Terms:
         """Say which terms the prior has over these places."""
         if len(places) < LEAST_PLACES:
             raise InputError(
@@ -282,7 +294,7 @@ class PlaceEstimator(BaseEstimator):
                 )
             if len(np.unique(coords, axis=0)) < 2:
                 raise InputError("coords are the same for every place; correct them, or pass spatial=None.")
-            if self.metric == "sphere":
+            if self._metric == "sphere":
                 check_degrees(coords, places.keys)
         groups = []
         for name in as_groups(self.group):
@@ -293,7 +305,7 @@ class PlaceEstimator(BaseEstimator):
             groups.append(np.array([number[v] for v in values], dtype=np.intp))
         first, second = (*groups, None, None)[:2]
         product = getattr(self, "kernel", "sum") == "product"
-        settings = (self.spatial, coords, self.metric, bool(self.nugget), first, product, second)
+        settings = (self.spatial, coords, self._metric, bool(self.nugget), first, product, second)
         points = getattr(self, "inducing_points", None)
         by, level = getattr(self, "nugget_by", None), None
         levels: tuple[str, ...] = ()
@@ -309,7 +321,7 @@ class PlaceEstimator(BaseEstimator):
         self,
         people: Any,
         model: Any,
-        places: Places,
+        places: PlaceTotals,
         weight: FloatArray,
         n_people: AnyArray,
         columns: Sequence[str],
@@ -321,7 +333,7 @@ class PlaceEstimator(BaseEstimator):
         """Set what every fit leaves, all at once: nothing is kept of a fit that was stopped."""
         self.model_, self.places_, self.people_, self.confounding_ = model, places, people, None
         self.seed_ = seed
-        self.columns_, self.weight_ = tuple(columns), arguments["weight"]
+        self.columns_, self.weight_ = tuple(columns), arguments.get("weight")
         self.place_weight_, self.place_people_ = weight, n_people
         self.arguments_ = {n: list(v) if isinstance(v, list | tuple) else v for n, v in arguments.items()}
         self.call_ = describe_call(self, "fit", self.arguments_)

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks
+from crosslevel.data.expressions import SUBGROUP, read_expression
 from crosslevel.data.frames import as_names
 from crosslevel.data.place_cells import Labels, PlaceCells
-from crosslevel.data.queries import SUBGROUP, read_query
-from crosslevel.data.totals import Places
+from crosslevel.data.totals import PlaceTotals
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -38,7 +38,7 @@ class Request:
     ----------
     by : tuple of str
         Columns of people whose values are the subgroups.
-    subgroups : mapping of name to query
+    subgroups : mapping of name to expression
     where : str or None
         A filter on the people asked for.
     """
@@ -170,7 +170,7 @@ def read_request(by: object, subgroups: Mapping[str, str] | None, where: str | N
 
 
 def read_question(
-    places: Places,
+    places: PlaceTotals,
     request: Request,
     *,
     rollup: str | Sequence[str] | None,
@@ -225,7 +225,7 @@ def _one_name(rollup: object) -> str:
     return names[0]
 
 
-def _rollup(places: Places, name: str | None) -> Rollup:
+def _rollup(places: PlaceTotals, name: str | None) -> Rollup:
     q = len(places)
     if name is None:
         return Rollup(places.by, tuple(places.keys), np.arange(q))
@@ -243,8 +243,8 @@ def labels_of(request: Request, schema: pa.Schema) -> Labels:
     for name in request.by:
         if name not in schema.names:
             raise unknown_name("by", name, schema.names)
-    where = None if request.where is None else read_query(request.where, "where", schema)
-    queries = tuple((n, read_query(query, f"subgroups[{n!r}]", schema)) for n, query in request.subgroups.items())
+    where = None if request.where is None else read_expression(request.where, "where", schema)
+    queries = tuple((n, read_expression(query, f"subgroups[{n!r}]", schema)) for n, query in request.subgroups.items())
     return Labels(request.by, queries, where)
 
 

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from crosslevel.data.clusters import Clusters
 from crosslevel.data.columns import Category
-from crosslevel.data.place_cells import Bins, Pairs
+from crosslevel.data.place_cells import Bins, Clusters, Pairs
 from crosslevel.data.published import read_by_key
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.compiled import njit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +13,14 @@ import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.batches import Batches
-from crosslevel.data.engines import OnEngine
-from crosslevel.data.frames import to_arrow
+from crosslevel.data.people import People
+from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import PlaceCells
-from crosslevel.data.place_columns import N_PEOPLE, count_groups, learn_covariates, read_composition
+from crosslevel.data.place_columns import GroupCounts, learn_covariates
+from crosslevel.data.places import Places
+from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
+from crosslevel.data.surveys import MEASURED, PublishedShares, Survey, read_surveys
 from crosslevel.data.totals import match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, describe_allowance
@@ -34,7 +37,33 @@ from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress, RandomState
 
 
-class EcologicalInference(OnEngine, PlaceEstimator):
+@dataclass(frozen=True, repr=False)
+class Described:
+    """A noun as provenance has it: what it means, without its data."""
+
+    name: str
+    roles: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{n}={v!r}' for n, v in self.roles.items())})"
+
+
+def read_people(people: People | GroupCounts, places: Places) -> tuple[dict[str, Any] | None, People]:
+    """Give people, and what was counted in columns of places where those stand for them."""
+    if not isinstance(places, Places):
+        raise InputError(f"places is a {type(places).__name__}; pass crosslevel.Places(data, by=..., successes=..., trials=...).")
+    if isinstance(people, GroupCounts):
+        if places.margins is not None:
+            raise InputError("margins are beside GroupCounts, which are counts themselves; leave margins out.")
+        return asdict(people), people.people(places.table, places.by, places.trials)
+    if not isinstance(people, People):
+        raise InputError(f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or crosslevel.GroupCounts(...).")
+    if people.cluster == people.place:
+        raise InputError(f"cluster={people.cluster!r} names the places themselves; name the column of households.")
+    return None, people
+
+
+class EcologicalInference(PlaceEstimator):
     """Estimate how each subgroup behaved in each place, from weighted people by place and totals by place.
 
     People decide one by one: each has a probability that depends on who they are and where they live, and a place's total is the
@@ -42,12 +71,8 @@ class EcologicalInference(OnEngine, PlaceEstimator):
 
     Parameters
     ----------
-    categorical : sequence of str, optional
-        Columns of numbers that are codes.
     spatial : {"matern12", "matern32", "matern52"} or None, default "matern32"
         The field over the map; None for none.
-    metric : {"sphere", "plane"}, default "sphere"
-        Chord distances in kilometers between longitudes and latitudes, or plain distances between any two coordinates.
     nugget_by : str, optional
         Column of places, such as the state, whose levels have nuggets of their own, shrunk to that of all: some scatter more.
     group : str or two names, optional
@@ -65,11 +90,6 @@ class EcologicalInference(OnEngine, PlaceEstimator):
         ``nugget``; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws.
-    engine : {"local", "spark"} or session, default "local"
-        Where the passes over people run, those of :meth:`estimate` too: here, or on the workers of the active SparkSession or of the
-        one passed. They read the files themselves, and agree with "local" to rounding.
-    n_jobs : int, optional
-        Threads of the passes over people; all cores when not given. Changes no number.
 
     Attributes
     ----------
@@ -117,22 +137,23 @@ class EcologicalInference(OnEngine, PlaceEstimator):
     column's prior and confounding have heavy tails. The constants and what they were learned on stand in every result;
     :meth:`learn_confounding` learns them by hiding columns that are known.
 
-    People are read twice to fit and once for every estimate. The order of places, the batch size, the number of threads and the
-    kind of frame change no bit; the row groups of a file and the order of people change rounding.
+    People are counted where they are, by SQL: twice to fit and once for every estimate. The order of places and of people, the number of
+    threads and the kind of frame move answers by rounding only.
 
     Examples
     --------
+    >>> import crosslevel as cl
     >>> from crosslevel.data.simulate import nation
     >>> world = nation(40, 100, n_states=4)
-    >>> model = EcologicalInference(categorical=["sex"])
-    >>> model.fit(world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat"))
-    EcologicalInference(categorical=['sex'])
+    >>> people = cl.People(world.people, by="region", weight="weight", categorical=["sex"])
+    >>> places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+    >>> model = cl.EcologicalInference().fit(people, places)
     >>> found = model.estimate(by="sex", rollup="all", n_draws=200)
     >>> found["sex"].tolist()
     [1, 2]
     >>> bool((found["bound_low"] <= found["conf_low"]).all() and (found["conf_high"] <= found["bound_high"]).all())
     True
-    >>> model.estimate(subgroups={"women over 65": "sex == 2 and age >= 65"}, rollup="state", n_draws=200).keys
+    >>> model.estimate(subgroups={"women over 65": "sex = 2 and age >= 65"}, rollup="state", n_draws=200).keys
     ('state', 'subgroup')
     """
 
@@ -143,65 +164,37 @@ class EcologicalInference(OnEngine, PlaceEstimator):
 
     _method = "ecological inference of persons"
     _intervals = ("confounding", "model")
-    _unsaved = (*PlaceEstimator._unsaved, "surveyed_", "survey_given_")
+    _unsaved = (*PlaceEstimator._unsaved, "surveyed_", "surveys_", "shares_")
     _contextual_variance = 0.0
     """What :meth:`sensitivity` varies."""
 
     def __init__(
         self,
         *,
-        categorical: Sequence[str] | None = None,
         spatial: str | None = "matern32",
-        metric: str = "sphere",
-        nugget_by: str | None = None,
         group: str | Sequence[str] | None = None,
-        inducing_points: int | None = None,
-        n_bins: int = 12,
+        nugget_by: str | None = None,
         interactions: Sequence[Sequence[str]] | None = None,
+        n_bins: int = 12,
+        inducing_points: int | None = None,
         hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
         random_state: RandomState = 0,
-        engine: Any = "local",
-        n_jobs: int | None = None,
     ) -> None:
-        self.categorical = categorical
         self.spatial = spatial
-        self.metric = metric
-        self.nugget_by = nugget_by
         self.group = group
-        self.inducing_points = inducing_points
-        self.n_bins = n_bins
+        self.nugget_by = nugget_by
         self.interactions = interactions
+        self.n_bins = n_bins
+        self.inducing_points = inducing_points
         self.hyperparameters = hyperparameters
         self.random_state = random_state
-        self.engine = engine
-        self.n_jobs = n_jobs
 
     def fit(
         self,
-        people: Any,
-        places: object,
+        people: People | GroupCounts,
+        places: Places,
+        survey: Survey | PublishedShares | Sequence[Survey | PublishedShares] | None = None,
         *,
-        by: str,
-        successes: str | None = None,
-        trials: str | None = None,
-        weight: str | None = None,
-        coords: Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
-        outcomes: Sequence[str] | None = None,
-        population: str | None = None,
-        composition: Mapping[str, Any] | None = None,
-        covariates: Sequence[str] | None = None,
-        cluster: str | None = None,
-        margins: Any = None,
-        survey: Any = None,
-        survey_outcome: str | None = None,
-        survey_by: str | None = None,
-        survey_weight: str | Sequence[str] | None = None,
-        survey_name: str | None = None,
-        compare: bool = False,
-        selection: str | float = "measured",
-        evidence: Any = None,
-        where: str | None = None,
         unmatched: str = "error",
         progress: Progress | None = None,
     ) -> Self:
@@ -209,104 +202,38 @@ class EcologicalInference(OnEngine, PlaceEstimator):
 
         Parameters
         ----------
-        people : path, frame or stream, or None
-            One row per person; anything :func:`crosslevel.data.batches.open_batches` reads, and reads again. Kept by reference for
-            :meth:`estimate`, never saved. None where ``composition`` says who lives in the places.
-        places : dataframe
-            One row per place, with the totals.
-        by : str
-            Column that names the place, in both tables.
-        successes, trials : str
-            Columns of places: how many did it, of how many. Places without trials are left out.
-        weight : str, optional
-            Column of people: survey weights; places count in roll-ups by their sum. With ``composition``, the column of places with
-            the number of people, of which ``composition`` then has shares.
-        coords : two column names, optional
-            Longitude and latitude of the places; needed unless ``spatial=None``.
-        columns : sequence of str, optional
-            The features of people; by default all but ``by``, ``weight`` and those constant within places.
-        outcomes : sequence of str, optional
-            Several outcomes, columns of counts, in place of ``successes``; ``trials`` is their sum unless given.
-        population : str, optional
-            Column of places: everybody who could have been among the trials. Turnout is then modeled too, and roll-ups
-            weigh subgroups by their predicted voters.
-        composition : mapping of column to columns of places, optional
-            Counts of groups in the columns of places in place of people, taken as exact: ``{"race": ["white", "black", "other"]}``, or
-            with names of the levels, ``{"race": {"white": "vap_white", ...}}``. Several columns count as independent within a place.
-        covariates : sequence of str, optional
-            Columns of places that act on everybody there: numbers, or text. Subgroups of a place have its total whatever they say; they
-            help to tell what composition explains, and predict places.
-        cluster : str, optional
-            Column of people: who was drawn together, such as the household. People of one household are alike, which makes the shares of
-            places less sure (or, for sex, more); without it everybody counts as drawn alone, and every result says so.
-        margins : dataframe, optional
-            Exact counts of columns by place, as a census has them: the key of the place and a column for every level, called
-            ``column=level`` (``sex=1``, ``sex=2``). The people of each place are raked to them, and what else is smoothed with them.
-        survey : frame, path, or sequence or mapping of them, optional
-            Respondents who were asked the outcome, with the columns of people; several surveys have an offset each. Kept by reference
-            for :meth:`learn_confounding`; the fit holds counts of respondents who are alike, and a saved model not even those.
-        survey_outcome : str, optional
-            Column of the survey: 1 or 0, or with ``outcomes`` the name of the outcome. Respondents without an answer are left out.
-        survey_by : str, optional
-            Column of the survey and of places: where the respondent lives, be it the place or the state. Without it, or where it is
-            missing, respondents live wherever such people do.
-        survey_weight : str or sequence of str, optional
-            Columns of the survey: weights, scaled to Kish's effective number; then replicate weights, whose mean square tells that
-            number. Leave it out where the weights make up for columns of people only.
-        survey_name : str, optional
-            Column of the survey: which of several each respondent is from.
-        compare : bool, default False
-            Also fit the survey by itself (MRP), as it is and shifted to the totals; ``survey_.compared`` has every level by each.
-        selection : "measured" or float, default "measured"
-            How far respondents of a group differ from its people, as a standard deviation in logits: a number, or as
-            :meth:`learn_confounding` measures it with ``survey=True``, 0.1 until then.
-        evidence : dataframe, optional
-            Published shares of subgroups: ``subgroup`` (a query), ``source``, columns of places that say where, and the counts, called
-            as in places.
-        where : str, optional
-            Use these people and respondents only, here and in :meth:`estimate`. The totals must then count these people only.
+        people : People or GroupCounts
+            Who lives where: records, or counts of groups in columns of places. Records are kept by reference for :meth:`estimate`,
+            never saved.
+        places : Places
+            The totals.
+        survey : Survey, PublishedShares, or several of them, optional
+            Respondents who were asked the outcome, with the columns of people, and shares that were published; several surveys have an
+            offset each. The fit holds counts of respondents who are alike, and a saved model not even those.
         unmatched : {"error", "drop"}, default "error"
             What to do with places that stand in one table only, and with respondents of unknown areas; every result repeats it.
         progress : bool or callable, optional
-            True for a bar on stderr; or a function of the rows read and, where known, of all; for each pass, then (0, None).
+            True for a bar on stderr; or a function of the people read and of all, after each pass, then (0, None).
         """
         self._forget()
         self._check_parameters()
-        asked = {"survey": survey, "evidence": evidence, "survey_outcome": survey_outcome, "survey_by": survey_by}
-        asked |= {"survey_weight": survey_weight, "survey_name": survey_name, "compare": compare}
-        asked["selection"] = selection
-        any_survey = survey is not None or evidence is not None
-        if any_survey:
-            survey_fit.check_survey(type(self).fit, asked)
-        else:
-            checks.refuse_idle_arguments(type(self).fit, asked, "without survey")
+        surveys, shares = read_surveys(survey)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
-        engine = None if self.engine == "local" else self._cluster
-        given_weight, groups = weight, None
-        if composition is not None:
-            given = {"cluster": cluster, "margins": margins}
-            checks.refuse_idle_arguments(type(self).fit, given, "beside composition; pass people in its place")
-            checks.refuse_idle(self, ["engine"], "beside composition, which has no people to go over")
-            if people is not None:
-                raise InputError("people and composition are both given; pass people=None, or leave composition out.")
-            groups, weight = read_composition(composition), N_PEOPLE
-            people = count_groups(to_arrow(places, "places"), by, groups, given_weight, trials)
-        named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
-        stream, found = self._read(people, places, where, by=by, coords=coords, **named)
-        learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)
+        groups, people = read_people(people, places)
+        self.metric_ = places.metric
+        found = self._read_places(places)
+        with follow(progress, "Reading people") as tell:
+            learned = learn_columns(people)
+            if tell is not None:
+                tell(learned.n_rows, learned.n_rows)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
-        bins, cells, coarser = fitting.count_in_bins(
-            stream,
-            learned,
-            int(self.n_bins),
-            by,
-            found.keys,
-            weight,
-            cluster,
-            progress,
-            groups is not None,
-            engine,
-        )
+        with follow(progress, "Counting people") as tell:
+            bins, cells, coarser = fitting.count_in_bins(
+                people, learned, int(self.n_bins), found.keys, groups is not None
+            )
+            if tell is not None:
+                tell(learned.n_rows, learned.n_rows)
+                tell(0, None)  # the search that follows has no end that is known
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
         outside = np.array(list(cells.elsewhere.values())).reshape(-1, 2)
@@ -314,9 +241,10 @@ class EcologicalInference(OnEngine, PlaceEstimator):
         rows = np.append(cells.count.sum(axis=1)[lived], outside[:, 1]).astype(np.intp)
         found, cells = match_places(found, keys, weights, rows, unmatched), cells.inhabited()
         terms, counted = self._terms(found), time.perf_counter()
-        table = None if margins is None else to_arrow(margins, "margins")
+        table, covariates = places.margins_table, places.covariates
         read = None if covariates is None else learn_covariates(found.table, covariates)
-        known = None if table is None else known_shares(table, by, found.keys, bins)
+        known = None if table is None else known_shares(table, places.by, found.keys, bins)
+        jobs = checks.count_jobs(None)
         model = fitting.fit_persons(
             cells,
             bins,
@@ -329,32 +257,33 @@ class EcologicalInference(OnEngine, PlaceEstimator):
             interactions=self.interactions,
             contextual_variance=self._contextual_variance,
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
-            n_jobs=checks.count_jobs(self.n_jobs),
+            n_jobs=jobs,
         )
         notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
         notes += fitting.describe_input(found, cells, bins, known, groups is not None)
-        quiet = fitting.describe_composition(model, found.totals, cluster, cells, groups is not None)
+        quiet = fitting.describe_composition(model, found.totals, people.cluster, cells, groups is not None)
         surveyed, summary = None, None
-        if any_survey:
-            surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, engine, **named)
-            held = (model, cells, found, surveyed, allowance_of(model, None), survey_fit.default_selection(selection))
-            model, summary = survey_fit.fuse_questions(*held, compare, checks.count_jobs(self.n_jobs))
+        if surveys or shares is not None:
+            named = {n: getattr(places, n) for n in ("successes", "trials", "outcomes", "population")}
+            counts = (surveys, shares, people, model, found, unmatched, groups is not None, named)
+            surveyed = survey_fit.read_surveyed(*counts)
+            selection = survey_fit.default_selection(surveys[0].selection if surveys else MEASURED)
+            allowance = allowance_of(model, None)
+            compare = any(one.compare for one in surveys)
+            fused = (model, cells, found, surveyed, allowance, selection, compare, jobs)
+            model, summary = survey_fit.fuse_questions(*fused)
             notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
-        arguments = {"by": by, "weight": given_weight, **named, "coords": coords, "columns": columns, "where": where}
-        optional: dict[str, Any] = {"cluster": cluster, "composition": groups, "covariates": covariates}
-        arguments |= {name: value for name, value in optional.items() if value is not None}
-        arguments |= {n: asked[n] for n in survey_fit.ARGUMENTS if surveyed is not None}
         kept = None if groups is not None else people  # made again from places where they are asked for
-        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed, quiet)
-        self.weight_, self.margins_ = weight, table
-        if table is not None:
-            self.call_ = describe_call(self, "fit", {**self.arguments_, "margins": table.column_names})
+        roles = {"people": people.roles(), "places": places.roles(), "groups": groups}
+        roles |= {"surveys": [one.name for one in surveys]}
+        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, roles, seed, quiet)
+        self.margins_ = table
+        self.call_ = f"{describe_call(self, 'fit', {})[:-1]}{', '.join(map(repr, self._nouns(survey)))})"
         sizes: dict[str, Any] = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
         sizes["bins_of_numbers"] = bins.describe_bins()
         self.convergence_ |= fitting.describe_columns(model) | sizes | ({} if summary is None else summary.facts())
-        self.survey_, self.surveyed_ = summary, surveyed
-        self.survey_given_ = {n: asked[n] for n in ("survey", "evidence")}
+        self.survey_, self.surveyed_, self.surveys_, self.shares_ = summary, surveyed, surveys, shares
         self.data_ |= {} if surveyed is None else surveyed.fingerprint
         self.seconds_ = {"people": counted - begun, "fit": time.perf_counter() - counted}
         return self
@@ -362,9 +291,9 @@ class EcologicalInference(OnEngine, PlaceEstimator):
     @checked
     def learn_confounding(
         self,
-        people: Any = None,
         labels: Sequence[str] | Mapping[str, str] | str = "auto",
         *,
+        people: Any = None,
         by: Sequence[str] | None = None,
         hidden: Mapping[str, Sequence[str]] | None = None,
         families: Mapping[str, str] | None = None,
@@ -412,15 +341,15 @@ class EcologicalInference(OnEngine, PlaceEstimator):
         from crosslevel.ecological.persons.labels import hide_and_learn
 
         check_is_fitted(self, "model_")
-        if self._counted:
+        if self.counted_:
             raise InputError(
-                "learn_confounding hides columns of people, and composition has counts of groups only; fit people to learn it, "
+                "learn_confounding hides columns of people, and GroupCounts has counts of groups only; fit people to learn it, "
                 "or use the shipped constants."
             )
         checks.check_level(level)
         survey_fit.check_measured(self, survey)
-        stream = self._open_people(people)
-        found, said, selection = hide_and_learn(self, stream, labels, by, hidden, families, level, progress, survey)
+        given = self._open_people(people)
+        found, said, selection = hide_and_learn(self, given, labels, by, hidden, families, level, progress, survey)
         for text in said:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
         self.confounding_ = found
@@ -468,30 +397,51 @@ class EcologicalInference(OnEngine, PlaceEstimator):
         self._check_common()
         fitting.check_parameters(self)
 
+    @property
+    def _metric(self) -> str:
+        return self.metric_
+
+    @property
+    def counted_(self) -> bool:
+        """Whether people are counts of groups in the table of places."""
+        return self.arguments_["groups"] is not None
+
+    def _nouns(self, survey: Any) -> list[Described]:
+        """Describe what was fitted, without its data."""
+        people, places = self.arguments_["people"], dict(self.arguments_["places"])
+        if self.margins_ is not None:
+            places["margins"] = self.margins_.column_names
+        first = Described("GroupCounts", self.arguments_["groups"]) if self.counted_ else Described("People", people)
+        more = [] if survey is None else [Described("survey", {"names": self.arguments_["surveys"]})]
+        return [first, Described("Places", places), *more]
+
     def _source(
-        self, request: Request, question: Question, people: Batches, progress: Progress | None
+        self, request: Request, question: Question, people: People, progress: Progress | None
     ) -> tuple[Source, list[str]]:
-        return source_of(self, request, question, people, progress), []
+        with follow(progress, "Counting people") as tell:
+            found = source_of(self, request, question, people)
+            if tell is not None:
+                tell(int(self.place_people_.sum()), int(self.place_people_.sum()))
+        return found, []
 
     def _confounding(self) -> tuple[Confounding, str, dict[str, Any]]:
         given = allowance_of(self.model_, self.confounding_)
         return given.confounding, *describe_allowance(self.confounding_, given.confounding, given.shrinkage)
 
-    @property
-    def _counted(self) -> bool:
-        """Whether people are counts of groups in the table of places."""
-        return self.arguments_.get("composition") is not None
-
-    def _open_people(self, people: Any, places: pa.Table | None = None) -> Batches:
-        if people is None and self._counted:
-            made, told = self.places_.table if places is None else places, self.arguments_
-            people = count_groups(made, self.places_.by, told["composition"], told["weight"])
-        return super()._open_people(people)
+    def _open_people(self, people: Any, places: pa.Table | None = None) -> People:
+        if self.counted_ and people is None:
+            made = self.places_.table if places is None else places
+            return GroupCounts(**self.arguments_["groups"]).people(made, self.places_.by)
+        held = getattr(self, "people_", None)
+        if people is None and held is None:
+            raise InputError("people is missing: a loaded model does not hold them; pass people=, those of fit.")
+        given = held if people is None else people
+        return given if isinstance(given, People) else People(given, **self.arguments_["people"])
 
     def _fitted_moments(self, stage: int) -> Moments:
         return fitted_rates(self.model_, stage)
 
-    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches, table: pa.Table) -> Moments:
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: People, table: pa.Table) -> Moments:
         if stage:
             raise InputError(
                 "new places are predicted for one question only; leave out population and name one outcome in fit."

@@ -10,14 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks
-from crosslevel.data.batches import Batches
-from crosslevel.data.checks import count_jobs, read_list
-from crosslevel.data.engines import ClusterEngine, find_cluster
-from crosslevel.data.learning import Learned, learn_people
-from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people, learn_bins
+from crosslevel.data.people import People
+from crosslevel.data.people_columns import Learned, learn_bins
+from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people
 from crosslevel.data.place_columns import Covariates
-from crosslevel.data.sketch import interruptible
-from crosslevel.data.totals import Places, Totals
+from crosslevel.data.totals import PlaceTotals, Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
 from crosslevel.ecological.persons.composition import (
@@ -42,9 +39,9 @@ from crosslevel.ecological.persons.model import (
     shares_left,
 )
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
-from crosslevel.errors import InputError, TooManyKindsError, unknown_name
+from crosslevel.errors import TooManyKindsError
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.typing import AnyArray, FloatArray, Progress
+from crosslevel.typing import AnyArray, FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -68,8 +65,6 @@ ENOUGH_PEOPLE = 0.9
 
 def check_parameters(model: EcologicalInference) -> None:
     """Refuse parameters that mean nothing, or that cannot act with the others given."""
-    if model.engine != "local":
-        find_cluster(model.engine)
     if model.spatial is None:
         checks.refuse_idle(model, ["inducing_points"], "with spatial=None; name a spatial kernel")
     if model.inducing_points is not None:
@@ -77,64 +72,20 @@ def check_parameters(model: EcologicalInference) -> None:
     checks.check_whole(model.n_bins, "n_bins", 2)
 
 
-def learn_features(
-    model: EcologicalInference,
-    stream: Batches,
-    by: str,
-    columns: Sequence[str] | None,
-    weight: str | None,
-    cluster: str | None = None,
-    codes: Sequence[str] = (),
-    progress: Progress | None = None,
-) -> Learned:
-    """Go over the people once, to learn how their columns are read."""
-    if cluster is not None and cluster == by:
-        raise InputError(
-            f"cluster={cluster!r} names the places themselves; name the column of households, or leave it out."
-        )
-    # whatever the order of columns and the seed, the fit is the same
-    return learn_people(
-        stream.select(sorted(n for n in stream.schema.names if n != cluster)),
-        by=[by],
-        columns=None if columns is None else sorted(read_list(columns, "columns"), key=str),
-        weight=weight,
-        categorical=[*read_list(model.categorical or (), "categorical"), *codes],
-        seed=0,
-        n_jobs=count_jobs(model.n_jobs),
-        progress=progress,
-        engine=None if model.engine == "local" else model._cluster,
-    )
-
-
-@interruptible
 def count_in_bins(
-    stream: Batches,
-    learned: Learned,
-    n_bins: int,
-    by: str,
-    keys: Sequence[object],
-    weight: str | None,
-    cluster: str | None,
-    progress: Progress | None,
-    counted: bool = False,
-    engine: ClusterEngine | None = None,
+    people: People, learned: Learned, n_bins: int, keys: Sequence[object], counted: bool = False
 ) -> tuple[Bins, PlaceCells, list[str]]:
     """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
-    if cluster is not None and cluster not in stream.schema.names:
-        raise unknown_name("cluster", cluster, stream.schema.names)
     size = n_bins
     while True:
-        bins = learn_bins(learned.encoder, learned.encoded_sample(), size)
+        bins = learn_bins(people, learned.encoder, size)
         try:
-            options: dict[str, Any] = {"weight": weight, "cluster": cluster, "counted": counted, "progress": progress}
-            found = count_people(stream, bins, place=by, keys=keys, engine=engine, **options)
+            found = count_people(people, bins, keys, clusters=people.cluster is not None, counted=counted)
         except TooManyKindsError:
             if size == 2 or not bins.edges:
                 raise
             size = max(2, size // 2)
             continue
-        if callable(progress):
-            progress(0, None)  # the search that follows has no end that is known
         told = f"Numbers are in at most {size} bins, not {n_bins}: with more, the kinds of people do not fit in memory."
         return bins, found, [told] if size < n_bins else []
 
@@ -170,7 +121,7 @@ def fit_persons(
     covariates : Covariates, optional
         How columns of places are read that act on everybody there.
     table : pyarrow.Table, optional
-        Places, with those columns.
+        PlaceTotals, with those columns.
     interactions : sequence of (column, column), optional
     contextual_variance : float
         Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
@@ -232,7 +183,7 @@ def _smooth(
     return rake(levels, cells.pairs, found.shares, columns), found
 
 
-def describe_input(places: Places, cells: PlaceCells, bins: Bins, known: FloatArray | None, counted: bool) -> list[str]:
+def describe_input(places: PlaceTotals, cells: PlaceCells, bins: Bins, known: FloatArray | None, counted: bool) -> list[str]:
     """Say where totals look like samples, weights do not follow them, and counts of places contradict the people sampled there."""
     said = describe_totals(places.totals, cells.total, counted)
     n = places.totals.trials[int(places.totals.turnout)]
@@ -330,7 +281,7 @@ def describe_composition(
         )
     if cluster is None and not counted:
         said.append(
-            "People count as drawn one by one; name the column of their households in fit(cluster=...), if there is one: those of a "
+            "People count as drawn one by one; name the column of their households, People(cluster=...), if there is one: those of a "
             "household are alike, and shares of places are less sure than they seem."
         )
     for name, reliability, left in zip(model.bins.names, model.reliability, model.prior_left, strict=True):

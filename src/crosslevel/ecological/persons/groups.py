@@ -21,11 +21,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from scipy import linalg, special
 
-from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs
+from crosslevel.data.people import People
 from crosslevel.data.place_cells import Labels, Pairs, PlaceCells, count_people
 from crosslevel.data.totals import Totals, check_people
 from crosslevel.ecological.answers import Source
@@ -45,7 +44,7 @@ from crosslevel.ecological.persons.model import (
 from crosslevel.ecological.persons.survey import SurveyPosterior
 from crosslevel.ecological.persons.sweeps import PartSlopes, part_slopes, place_effects, probabilities
 from crosslevel.ecological.subgroups import Partition, Parts, Question, Request, cut_places, labels_of
-from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress
+from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -418,37 +417,22 @@ class GroupSource:
         return out * size
 
 
-def count_again(
-    model: EcologicalInference, people: Batches, labels: Labels | None = None, progress: Progress | None = None
-) -> PlaceCells:
+def count_again(model: EcologicalInference, people: People, labels: Labels | None = None) -> PlaceCells:
     """Count the people of the fit again, with the weights that it gave them; refuse others."""
     places = model.places_
-    found = count_people(
-        people,
-        model.model_.bins,
-        place=places.by,
-        keys=places.keys,
-        weight=model.weight_,
-        labels=labels,
-        counted=model._counted,
-        progress=progress,
-        engine=None if model._counted or model.engine == "local" else model._cluster,
-    )
+    found = count_people(people, model.model_.bins, places.keys, labels, counted=model.counted_)
     check_people(places.keys, found.total, places, model.place_weight_)
     return rake_cells(model.model_, found)
 
 
-def source_of(
-    model: EcologicalInference, request: Request, question: Question, people: Batches, progress: Progress | None
-) -> Source:
+def source_of(model: EcologicalInference, request: Request, question: Question, people: People) -> Source:
     """Go over the people once and cut places in the parts asked for."""
     places = model.places_
-    found = count_again(model, people, labels_of(request, people.schema), progress)
-    kinds = {name: people.schema.field(name).type for name in request.by}
-    types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
+    found = count_again(model, people, labels_of(request, people.schema))
+    types = {name: people.schema.field(name).type for name in request.by}
     allowance = allowance_of(model.model_, model.confounding_) if question.interval == "confounding" else None
-    parts, columns = cut_places(found, request, types), cutting_columns(request)
-    return GroupSource(model.model_, found, parts, columns, places.totals, allowance, count_jobs(model.n_jobs))
+    parts, columns = cut_places(found, request, types), cutting_columns(request, people.schema)
+    return GroupSource(model.model_, found, parts, columns, places.totals, allowance, count_jobs(None))
 
 
 def _stream(seed: int, *key: int | str) -> np.random.Generator:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from crosslevel.data.batches import Batches
 from crosslevel.data.columns import Category, Encoder
+from crosslevel.data.expressions import Expression, quoted
+from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_people
-from crosslevel.data.queries import Query
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
 from crosslevel.ecological.persons.group_rates import telling_columns
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
 from crosslevel.ecological.persons.model import Design, effects_of, level_shares, raked
 from crosslevel.errors import InputError
-from crosslevel.numerics.hashing import finish
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
+from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -46,14 +43,14 @@ class Label:
     Attributes
     ----------
     name : str
-    query : Query
+    query : Expression
         Who has it; people of whom nothing is known are left out.
     hidden : tuple of str
         Columns that leave the features with it.
     """
 
     name: str
-    query: Query
+    query: Expression
     hidden: tuple[str, ...]
 
 
@@ -79,8 +76,8 @@ class Cut:
 
 
 SPLIT = (
-    "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the errors too "
-    "small. Name the household, cluster=..., where there is one."
+    "No cluster column was named, so people are split one by one: members of one household in both halves make the errors too "
+    "small. Name the household, People(cluster=...), where there is one."
 )
 
 
@@ -115,7 +112,7 @@ def cuts_of(bins: Bins, chosen: Sequence[str] | None) -> list[Cut]:
 
 def hide(
     model: EcologicalInference,
-    stream: Batches,
+    people: People,
     bins: Bins,
     cuts: Sequence[Cut],
     label: Label,
@@ -131,8 +128,7 @@ def hide(
     ----------
     model : EcologicalInference
         Fitted: its places, settings, features and clusters are used. Interactions with a column that is hidden leave with it.
-    stream : Batches
-        People.
+    people : People
     bins : Bins
         Of the features and of the columns to compare by.
     cuts : sequence of Cut
@@ -145,20 +141,13 @@ def hide(
     tuple of HiddenLabel
         The halves one way and the other.
     """
-    known = " and ".join(f"`{c}` is not null" for c in label.query.columns)
-    half = Half(model.arguments_.get("cluster"), model.seed_)
-    found = count_people(
-        stream.select(where=known),
-        bins,
-        place=model.places_.by,
-        keys=model.places_.keys,
-        weight=model.weight_,
-        labels=Labels(subgroups=((label.name, label.query), ("half", half))),
-    )
-    people = _People(found)
-    if len(people.lived) < LEAST_PLACES:
+    known = people.expression(" and ".join(f"{quoted(c)} is not null" for c in label.query.columns), "labels")
+    wanted = Labels(subgroups=((label.name, label.query),), half=model.seed_)
+    found = count_people(people, bins, model.places_.keys, wanted, only=known)
+    halves = _People(found)
+    if len(halves.lived) < LEAST_PLACES:
         raise InputError(
-            f"labels: {label.name!r} is known in {len(people.lived)} place(s) with people in both halves; a label needs at least "
+            f"labels: {label.name!r} is known in {len(halves.lived)} place(s) with people in both halves; a label needs at least "
             f"{LEAST_PLACES}. Leave it out."
         )
     used = [j for j, n in enumerate(bins.names) if n not in label.hidden]
@@ -174,25 +163,25 @@ def hide(
         raise InputError(
             f"labels: {label.name!r} leaves no column to compare groups by; name others in by, or leave it out."
         )
-    share = _check_share(people.weight, people.total, label.name, shares)
+    share = _check_share(halves.weight, halves.total, label.name, shares)
     hidden = tuple(sorted({*label.hidden, *told}))
     kept = Bins(Encoder(tuple(bins.encoder.columns[j] for j in used), bins.encoder.unknown), bins.edges)
     effects = effects_of(kept, [pair for pair in model.interactions or () if set(pair) <= set(kept.names)])
     sides = []
     for first in (True, False):
-        kinds = people.kinds(used, left, first)
-        composed = _smoothed(model, kept, kinds.levels, kinds.pairs, people.sizes(first))
+        kinds = halves.kinds(used, left, first)
+        composed = _smoothed(model, kept, kinds.levels, kinds.pairs, halves.sizes(first))
         pairs = replace(kinds.pairs, weight=composed)
         codes, context = effects.codes(kinds.levels), None
         if model.model_.covariates is not None:
-            context = model.model_.covariates.read(model.places_.table)[people.lived]
+            context = model.model_.covariates.read(model.places_.table)[halves.lived]
         design = Design(codes, effects.B, pairs, context)
-        rate, n = people.rates(not first), people.sizes(not first)
-        where = model.model_.terms.take(people.lived)
-        fit = fit_aggregate(design, where, Binomial(rate * n, n), people.weight, n_jobs=n_jobs)
+        rate, n = halves.rates(not first), halves.sizes(not first)
+        where = model.model_.terms.take(halves.lived)
+        fit = fit_aggregate(design, where, Binomial(rate * n, n), halves.weight, n_jobs=n_jobs)
         dimensions, crossed = (
             tuple(
-                people.groups([left[k] for k in some], [kinds.groups[k] for k in some], kinds, kept)
+                halves.groups([left[k] for k in some], [kinds.groups[k] for k in some], kinds, kept)
                 for some in itertools.combinations(range(len(left)), together)
             )
             for together in (1, 2)
@@ -206,13 +195,13 @@ def hide(
                 codes,
                 effects.B @ fit.beta,
                 fit.covariance,
-                np.clip(people.total, 1e-6, 1.0 - 1e-6),
-                people.weight,
+                np.clip(halves.total, 1e-6, 1.0 - 1e-6),
+                halves.weight,
                 dimensions,
                 crossed,
                 share,
                 hidden,
-                people.lived,
+                halves.lived,
             )
         )
     return sides[0], sides[1]
@@ -229,59 +218,6 @@ def _smoothed(model: EcologicalInference, bins: Bins, levels: AnyArray, pairs: P
     numbered = np.ascontiguousarray(levels + ends[:-1].astype(np.int32))
     own = SampledShares(level_shares(pairs, numbered, int(ends[-1])), covariance, size, columns)
     return raked(numbered, pairs, rake(numbered, pairs, smooth_shares(own).shares, columns))
-
-
-class Half:
-    """Tell who is in the first half: clusters are drawn by a hash of their name, so that rows may come in any order.
-
-    It stands where a query does. Without clusters every person is drawn by their place in the stream.
-
-    Parameters
-    ----------
-    cluster : str or None
-        Column that names the cluster (household).
-    seed : int
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> batch = pa.RecordBatch.from_pydict({"house": [7, 7, 8, 9, 9, 9]})
-    >>> mask = Half("house", 0).mask(batch)
-    >>> bool(mask[0] == mask[1] and mask[3] == mask[4] == mask[5])
-    True
-    """
-
-    def __init__(self, cluster: str | None, seed: int) -> None:
-        self.columns: Sequence[str] = [] if cluster is None else [cluster]
-        self.seed, self.rows = seed, 0
-
-    def mask(self, batch: pa.RecordBatch) -> BoolArray:
-        """Tell of every row whether it is in the first half."""
-        if not self.columns:
-            numbers = np.arange(self.rows, self.rows + batch.num_rows, dtype=np.uint64)
-            self.rows += batch.num_rows
-            return _coins(numbers, self.seed)
-        names = batch.column(self.columns[0])
-        coded = names if isinstance(names, pa.DictionaryArray) else names.dictionary_encode()
-        distinct = [b"" if v is None else str(v).encode() for v in coded.dictionary.to_pylist()]
-        digests = b"".join(hashlib.blake2b(v, digest_size=8).digest() for v in distinct)
-        coins = np.append(_coins(np.frombuffer(digests, dtype=np.uint64), self.seed), False)
-        at = coded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
-        alone = coins[at]
-        missing = at == len(distinct)  # a cluster that is not known is one person
-        if missing.any():
-            numbers = np.arange(self.rows, self.rows + batch.num_rows, dtype=np.uint64)
-            alone[missing] = _coins(numbers, self.seed)[missing]
-        self.rows += batch.num_rows
-        return np.asarray(alone)
-
-
-def _coins(numbers: AnyArray, seed: int) -> BoolArray:
-    """Toss a coin for every number: the top bit of its hash with the seed."""
-    with np.errstate(over="ignore"):
-        z = numbers.astype(np.uint64) + np.uint64(seed % 2**63 + 1) * np.uint64(0x9E3779B97F4A7C15)
-        finish(z)
-    return np.asarray(z >> np.uint64(63) == 1)
 
 
 def _check_share(weight: FloatArray, total: FloatArray, name: str, shares: tuple[float, float]) -> float:

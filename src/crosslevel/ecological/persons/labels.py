@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy.sparse import csgraph
 
-from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs, read_list
-from crosslevel.data.place_cells import Bins, learn_bins
+from crosslevel.data.expressions import is_value, quoted
+from crosslevel.data.people import People
+from crosslevel.data.people_columns import learn_bins, learn_columns
+from crosslevel.data.place_cells import Bins
 from crosslevel.data.progress import count_steps, follow
-from crosslevel.data.queries import read_query
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
-from crosslevel.ecological.persons.fitting import learn_features
 from crosslevel.ecological.persons.groups import allowance_of, count_again
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, SPLIT, Cut, Label, cuts_of, hide
 from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
@@ -36,7 +34,7 @@ ALIKE = 0.5
 
 def hide_and_learn(
     model: EcologicalInference,
-    stream: Batches,
+    people: People,
     labels: Sequence[str] | Mapping[str, str] | str,
     by: Sequence[str] | None,
     hidden: Mapping[str, Sequence[str]] | None,
@@ -49,19 +47,19 @@ def hide_and_learn(
 
     With ``survey`` the selection of respondents comes too, measured on the labels that the survey of the fit has.
     """
-    count_again(model, stream)
-    wanted = read_labels(labels, hidden, stream, model)
+    count_again(model, people)
+    wanted = read_labels(labels, hidden, people, model)
     named = read_families(families, wanted)
-    bins, cuts = comparison(model, stream, by)
+    bins, cuts = comparison(model, people, by)
     refused: list[str] | None = [] if isinstance(labels, str) else None
-    found = hide_all(model, stream, bins, cuts, wanted, progress, refused=refused)
+    found = hide_all(model, people, bins, cuts, wanted, progress, refused=refused)
     kept = [halves[0].label for halves in found]
-    together = named or alike(stream, [label for label in wanted if label.name in kept])
+    together = named or alike(people, [label for label in wanted if label.name in kept])
     shipped = allowance_of(model.model_, None).shrinkage
     with count_steps(True if progress is True else None, "Learning confounding", unit="fits") as step:
         learned = learn_confounding(Learner(found, together, SHIPPED, shipped, step), level)
     said = list(refused or ())
-    if model.arguments_.get("cluster") is None:
+    if people.cluster is None:
         said.append(SPLIT)
     if not learned.confounding.n_labels:
         said.append(
@@ -86,17 +84,20 @@ def read_families(families: Mapping[str, str] | None, labels: Sequence[Label]) -
     return {name: str(families.get(name, name)) for name in names}
 
 
-def alike(stream: Batches, labels: Sequence[Label]) -> dict[str, str]:
+def alike(people: People, labels: Sequence[Label]) -> dict[str, str]:
     """Put labels in one family that are correlated over people by more than a half, directly or through others."""
-    n = len(labels)
-    both, has, have = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
-    for batch in stream.select(list(dict.fromkeys(c for label in labels for c in label.query.columns))):
-        known = np.ones((batch.num_rows, n))
-        for j, label in enumerate(labels):
-            for column in label.query.columns:
-                known[:, j] *= pc.is_valid(batch.column(column)).to_numpy(zero_copy_only=False)
-        yes = known * np.column_stack([label.query.mask(batch) for label in labels])
-        both, has, have = both + known.T @ known, has + yes.T @ known, have + yes.T @ yes
+    n, asked = len(labels), []
+    known = [" and ".join(f"{quoted(c)} is not null" for c in label.query.columns) or "true" for label in labels]
+    yes = [f"{there} and ({label.query.sql})" for label, there in zip(labels, known, strict=True)]
+    for i in range(n):
+        for j in range(n):
+            for name, one, two in (("both", known[i], known[j]), ("has", yes[i], known[j]), ("have", yes[i], yes[j])):
+                asked.append(f"count(case when {one} and {two} then 1 end) as {name}_{i}_{j}")
+    row = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
+    both, has, have = (
+        np.array([[row[f"{name}_{i}_{j}"] for j in range(n)] for i in range(n)], dtype=np.float64)
+        for name in ("both", "has", "have")
+    )
     spread = np.sqrt(np.maximum(has * (both - has), 1e-300) * np.maximum(has.T * (both - has.T), 1e-300))
     correlated = np.abs(have * both - has * has.T) / spread > ALIKE
     _, family = csgraph.connected_components(correlated, directed=False)
@@ -107,102 +108,75 @@ def alike(stream: Batches, labels: Sequence[Label]) -> dict[str, str]:
 def read_labels(
     labels: Sequence[str] | Mapping[str, str] | str,
     hidden: Mapping[str, Sequence[str]] | None,
-    stream: Batches,
+    people: People,
     model: EcologicalInference,
 ) -> list[Label]:
     """Check what is to be hidden."""
-    names = stream.schema.names
+    names = people.schema.names
     if isinstance(labels, str) and labels == "auto":
-        queries = _automatic(stream, model)
+        queries = _automatic(people)
     elif isinstance(labels, str):
         raise InputError(f"labels={labels!r} is one label; pass a list of columns or queries, or 'auto'.")
     elif isinstance(labels, Mapping):
         queries = {str(name): str(query) for name, query in labels.items()}
     else:
-        queries = {str(label): value_query(label, stream.schema) if label in names else str(label) for label in labels}
+        queries = {str(label): is_value(label, True if pa.types.is_boolean(people.schema.field(label).type) else 1) if label in names else str(label) for label in labels}
     if not queries:
-        raise InputError("labels is empty; name columns of 0 and 1, or queries such as 'tenure == 1'.")
+        raise InputError("labels is empty; name columns of 0 and 1, or conditions such as 'tenure = 1'.")
     more = hidden or {}
     strange = [name for name in more if name not in queries]
     if strange:
         raise unknown_name("hidden", strange[0], list(queries), "label")
     read = []
     for name, text in queries.items():
-        query = read_query(text, f"labels[{name!r}]", stream.schema)
+        query = people.expression(text, f"labels[{name!r}]")
         for column in more.get(name, ()):
             if column not in names:
                 raise unknown_name("hidden", column, names)
-        if model.places_.by in query.columns:
+        if people.place in query.columns:
             raise InputError(
-                f"labels: {name!r} asks for the place {model.places_.by!r} itself; a label is about people."
+                f"labels: {name!r} asks for the place {people.place!r} itself; a label is about people."
             )
         read.append(Label(name, query, tuple(dict.fromkeys([*query.columns, *more.get(name, ())]))))
     return read
 
 
-def _automatic(stream: Batches, model: EcologicalInference) -> dict[str, str]:
+def _automatic(people: People) -> dict[str, str]:
     """Take every column of two values, and the most common level of other categories, as far as their shares allow."""
-    weighted = model.weight_
-    columns = [c for c in stream.schema.names if c not in (model.places_.by, weighted)]
     found: dict[str, str] = {}
-    counted: dict[str, dict[Any, float]] = {c: {} for c in columns}
-    for batch in stream.select([*columns, *([weighted] if weighted else [])]):
-        weight = None if weighted is None else pc.cast(batch.column(weighted), pa.float64())
-        for c in [c for c in columns if counted[c] is not None]:
-            values = batch.column(c)
-            values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-            table = pa.table({"v": values, "w": pa.array(np.ones(len(values))) if weight is None else weight})
-            for row in table.group_by("v").aggregate([("w", "sum")]).to_pylist():
-                if row["v"] is not None and row["v"] == row["v"]:
-                    counted[c][row["v"]] = counted[c].get(row["v"], 0.0) + row["w_sum"]
-            if len(counted[c]) > MOST_LABELS:
-                counted[c] = {}
-                columns = [n for n in columns if n != c]
-    for c in columns:
-        total = sum(counted[c].values())
-        usable = {v: w for v, w in counted[c].items() if total and SHARES[0] <= w / total <= SHARES[1]}
-        if usable and len(found) < MOST_LABELS:
-            value = 1 if set(counted[c]) == {0, 1} else max(usable, key=lambda v: usable[v])
-            found[c] = value_query(c, stream.schema, value)
+    w = people.weight_sql
+    for name in people.schema.names:
+        if name in (*people.keys, people.weight) or len(found) == MOST_LABELS:
+            continue
+        c = quoted(name)
+        counted = people.answer(
+            f"select {c} as v, sum({w}) as w from people where {c} is not null group by 1 limit {MOST_LABELS + 1}"
+        )
+        weights = dict(zip(counted["v"].to_pylist(), counted["w"].to_pylist(), strict=True))
+        total = sum(weights.values())
+        if len(weights) > MOST_LABELS or not total:
+            continue
+        usable = {v: w for v, w in weights.items() if SHARES[0] <= w / total <= SHARES[1]}
+        if usable:
+            found[name] = is_value(name, 1 if set(weights) == {0, 1} else max(sorted(usable), key=lambda v: usable[v]))
     return found
 
 
-def value_query(column: str, schema: pa.Schema, value: object = 1) -> str:
-    """Write the query for the people with a value in a column.
-
-    Examples
-    --------
-    >>> schema = pa.schema({"hours worked": pa.int64(), "owner": pa.bool_()})
-    >>> value_query("hours worked", schema), value_query("owner", schema)
-    ('`hours worked` == 1', '`owner` == true')
-    """
-    if pa.types.is_boolean(schema.field(column).type):
-        text = str(bool(value)).lower()
-    elif isinstance(value, str | datetime.date):
-        escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
-        text = f"'{escaped}'"
-    else:
-        text = str(value)
-    return f"`{column}` == {text}"
-
-
-def comparison(model: EcologicalInference, stream: Batches, by: Sequence[str] | None) -> tuple[Bins, list[Cut]]:
+def comparison(model: EcologicalInference, people: People, by: Sequence[str] | None) -> tuple[Bins, list[Cut]]:
     """Bin the features and the columns to compare by, which need not be features."""
     fitted = model.model_.bins
     by = None if by is None else read_list(by, "by")
     extra = [name for name in by or () if name not in fitted.names]
     for name in extra:
-        if name not in stream.schema.names:
-            raise unknown_name("by", name, stream.schema.names)
+        if name not in people.schema.names:
+            raise unknown_name("by", name, people.schema.names)
     if extra:
-        place, weight, columns = model.places_.by, model.weight_, [*fitted.names, *extra]
-        learned = learn_features(model, stream, place, columns, weight, codes=extra)
+        learned = learn_columns(people, [*fitted.names, *extra], extra)
         wide = [c.name for c in learned.encoder.columns if c.name in extra and c.width > MOST_LEVELS]
-        numbers = [name for name in wide if _is_number(stream.schema.field(name).type)]
+        numbers = [name for name in wide if _is_number(people.schema.field(name).type)]
         if numbers:  # ages, not codes of a few kinds
-            codes = [name for name in extra if name not in numbers]
-            learned = learn_features(model, stream, place, columns, weight, codes=codes)
-        fresh = learn_bins(learned.encoder, learned.encoded_sample(), int(model.n_bins))
+            learned = learn_columns(people, [*fitted.names, *extra], [name for name in extra if name not in numbers])
+        fresh = learn_bins(people, learned.encoder, int(model.n_bins))
         fitted = Bins(fresh.encoder, {**fresh.edges, **fitted.edges})
     cuts = cuts_of(fitted, by)
     if not cuts:
@@ -211,12 +185,12 @@ def comparison(model: EcologicalInference, stream: Batches, by: Sequence[str] | 
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def hide_all(
     model: EcologicalInference,
-    stream: Batches,
+    people: People,
     bins: Bins,
     cuts: Sequence[Cut],
     labels: Sequence[Label],
@@ -228,12 +202,12 @@ def hide_all(
 
     Labels that cannot be learned are an error, unless there is a list to say why they were left out.
     """
-    jobs = count_jobs(model.n_jobs)
+    jobs = count_jobs(None)
     at_once = max(1, min(jobs, len(labels)))
     each = max(1, jobs // at_once)
     found: list[Halves] = []
     with ThreadPoolExecutor(at_once) as pool, follow(progress, "Hiding columns", "columns") as tell:
-        waiting = [pool.submit(hide, model, stream, bins, cuts, label, each, shares) for label in labels]
+        waiting = [pool.submit(hide, model, people, bins, cuts, label, each, shares) for label in labels]
         try:
             for done, halves in enumerate(waiting, 1):
                 try:

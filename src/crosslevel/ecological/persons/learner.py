@@ -31,6 +31,7 @@ from scipy import optimize, special, stats
 
 from crosslevel.data.columns import Encoder
 from crosslevel.data.place_cells import Bins
+from crosslevel.data.surveys import Survey
 from crosslevel.ecological.confounding import Confounding, LearnedConfounding
 from crosslevel.ecological.persons.groups import Allowance
 from crosslevel.ecological.persons.hidden_errors import (
@@ -43,9 +44,9 @@ from crosslevel.ecological.persons.hidden_errors import (
     reach_of,
 )
 from crosslevel.ecological.persons.hidden_labels import Label
-from crosslevel.ecological.persons.respondents import count_respondents, open_surveys, spread_rows
+from crosslevel.ecological.persons.respondents import count_respondents, spread_rows
 from crosslevel.ecological.persons.survey import SELECTION, Likelihood, effect_prior, fuse, pairs_of
-from crosslevel.ecological.persons.survey_fit import Selection, columns_of
+from crosslevel.ecological.persons.survey_fit import Selection
 from crosslevel.results.scores import interval_score
 from crosslevel.typing import FloatArray, Step
 
@@ -281,12 +282,11 @@ def measure_selection(
     learned : LearnedConfounding
         The confounding that the prior allows for.
     """
-    given = model.survey_given_["survey"]
-    surveys = open_surveys(given, model.arguments_.get("survey_name"), model.arguments_["where"])
-    shared = [label for label in labels if all(set(label.query.columns) <= set(t.column_names) for _, t in surveys)]
+    surveys = model.surveys_
+    shared = [label for label in labels if all(set(label.query.columns) <= set(s.table.column_names) for s in surveys)]
     halves = {pair[0].label: pair for pair in found}
     shared = [label for label in shared if label.name in halves]
-    n = sum(table.num_rows for _, table in surveys)
+    n = sum(one.table.num_rows for one in surveys)
     if len(shared) < FEW or n < LEAST_RESPONDENTS:
         what = f"{len(shared)} hidden column(s) are in the survey, and at least {FEW} are needed"
         if len(shared) >= FEW:
@@ -371,7 +371,7 @@ def _errors(
     model: EcologicalInference,
     half: HiddenLabel,
     label: Label,
-    surveys: Sequence[tuple[str, pa.Table]],
+    surveys: Sequence[Survey],
     learned: LearnedConfounding,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Learn a hidden column from totals and survey, and give e, V and K of its groups, K for every feature column of the model."""
@@ -380,8 +380,7 @@ def _errors(
     kept = Bins(Encoder(tuple(read[name] for name in half.columns), bins.encoder.unknown), bins.edges)
     levels = half.codes[:, : len(effects.sizes)] - effects.first[: len(effects.sizes)]
     places = model.places_.take(half.places)
-    columns = columns_of({**model.arguments_, "survey_outcome": ""})
-    asked = count_respondents(surveys, columns, kept, places, places.totals, "drop", label.query)
+    asked = count_respondents(surveys, model.people_, kept, places, places.totals, "drop", label.query)
     rows = spread_rows(asked, 0, half.pairs, levels, half.people, kept)
     if rows is None:
         return np.zeros(0), np.zeros(0), np.zeros((0, len(bins.names)))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.batches import Batches
-from crosslevel.data.cells import warn_new_people
 from crosslevel.data.checks import count_jobs
+from crosslevel.data.people import People
+from crosslevel.data.people_columns import warn_outside_fit
 from crosslevel.data.place_cells import Pairs, count_people
 from crosslevel.ecological.covariance import (
     Hyperparameters,
@@ -103,13 +103,12 @@ def unseen(
 
 
 def new_places(
-    fitted: EcologicalInference, terms: Terms, new: list[object], people: Batches, table: pa.Table
+    fitted: EcologicalInference, terms: Terms, new: list[object], people: People, table: pa.Table
 ) -> Moments:
     """Predict the logit of new places' rates from their people; ``terms`` are over the fitted and the new, ``table`` holds the new."""
-    model, q, jobs = fitted.model_, len(fitted.places_), count_jobs(fitted.n_jobs)
-    by, weight, counted = fitted.places_.by, fitted.weight_, fitted._counted
-    warn_new_people(people, model.bins.encoder, 6)
-    cells = count_people(people, model.bins, place=by, keys=new, weight=weight, counted=counted)
+    model, q, jobs = fitted.model_, len(fitted.places_), count_jobs(None)
+    warn_outside_fit(people, model.bins.encoder)
+    cells = count_people(people, model.bins, new, counted=fitted.counted_)
     check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
     columns = None if model.covariates is None else model.covariates.read(table)
     design = Design(model.effects.codes(cells.codes), model.effects.B, cells.pairs, columns)
@@ -118,7 +117,7 @@ def new_places(
 
 def held_out_places(fitted: EcologicalInference, stage: int, folds: Iterable[IntArray]) -> Moments:
     """Predict the logit of every place from those outside its fold, as the model was fitted."""
-    totals, jobs, cells = fitted.places_.totals, count_jobs(fitted.n_jobs), fitted.cells_
+    totals, jobs, cells = fitted.places_.totals, count_jobs(None), fitted.cells_
     return held_out(
         design_of(fitted.model_, cells, totals, stage, jobs),
         fitted.model_.terms,

@@ -6,20 +6,20 @@ A respondent is kept as one of n of a kind and an area, of whom k said yes; no r
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.batches import open_batches
-from crosslevel.data.columns import MISSING, UNKNOWN, Category, as_floats, is_categorical, plain_array, read_weights
-from crosslevel.data.frames import is_frame
+from crosslevel.data.columns import as_floats, is_categorical, plain_array, read_weights
+from crosslevel.data.expressions import Expression, read_expression
+from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
-from crosslevel.data.totals import Places, Totals, chain
+from crosslevel.data.sql import mask_of
+from crosslevel.data.surveys import Survey
+from crosslevel.data.totals import PlaceTotals, Totals, chain
 from crosslevel.ecological.claims import Claims, check_rows, places_of
 from crosslevel.ecological.persons.survey import SurveyRows
 from crosslevel.errors import InputError, listed, unknown_name
@@ -30,24 +30,6 @@ EVERYWHERE = -1
 NO_COUNT = 1e-12
 FEW_KINDS = 20
 """Kinds of respondents that may all be alike by chance, in two surveys or within one."""
-
-
-@dataclass(frozen=True)
-class SurveyColumns:
-    """Which columns of a survey say what.
-
-    Attributes
-    ----------
-    outcome : str
-    by : str or None
-        Area of the respondent, a column of places too.
-    weight : tuple of str
-        Weights, and then replicate weights; empty for none.
-    """
-
-    outcome: str
-    by: str | None
-    weight: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,86 +68,48 @@ class Respondents:
     notes: tuple[str, ...]
 
 
-def open_surveys(survey: Any, name: str | None, where: str | None) -> list[tuple[str, pa.Table]]:
-    """Read surveys: one table, a list or mapping of them, or one with a column that names them.
-
-    Parameters
-    ----------
-    survey : frame, path, or sequence or mapping of them
-    name : str or None
-        Column that tells several surveys in one table apart.
-    where : str or None
-        Use these respondents only.
-    """
-    several = isinstance(survey, Mapping) and bool(survey)
-    several = several and all(is_frame(v) or isinstance(v, str | os.PathLike) for v in survey.values())
-    if isinstance(survey, list | tuple) or several:
-        if name is not None:
-            raise InputError(
-                f"survey_name={name!r} has no effect with several surveys, which have names; leave it out."
-            )
-        if not survey:
-            raise InputError(f"survey={survey!r} holds no table; leave it out where there is none.")
-        given = dict(survey) if several else {f"survey {i + 1}": one for i, one in enumerate(survey)}
-        return [(str(key), _read(one, where)) for key, one in given.items()]
-    table = _read(survey, where)
-    if name is None:
-        return [("survey", table)]
-    values = plain_array(table, name, "survey_name")
-    distinct = sorted(pc.unique(values).to_pylist(), key=str)
-    if None in distinct:
-        raise InputError(
-            f"survey_name={name!r} is missing for {values.null_count:,} respondent(s); name their survey, or drop them."
-        )
-    return [(str(v), table.filter(pc.equal(values, pa.scalar(v, values.type)))) for v in distinct]
-
-
-def _read(survey: Any, where: str | None) -> pa.Table:
-    try:
-        stream = open_batches(survey, where=where)
-        return pa.Table.from_batches(list(stream), stream.schema)
-    except InputError as error:
-        raise InputError(f"survey: {error}") from error
-
-
 def count_respondents(
-    surveys: Sequence[tuple[str, pa.Table]],
-    columns: SurveyColumns,
+    surveys: Sequence[Survey],
+    people: People,
     bins: Bins,
-    places: Places,
+    places: PlaceTotals,
     totals: Totals,
     unmatched: str = "error",
-    choice: Any = None,
+    choice: Expression | None = None,
 ) -> Respondents:
     """Put respondents together who are alike: the same survey, kind of people and area.
 
     Parameters
     ----------
-    surveys : sequence of (name, table)
-    columns : SurveyColumns
+    surveys : sequence of Survey
+    people : People
+        Whose ``where`` holds for respondents too, as far as a survey has its columns.
     bins : Bins
         How people become kinds.
-    places : Places
+    places : PlaceTotals
     totals : Totals
         The questions.
     unmatched : {"error", "drop"}
         What to do with respondents of areas that places lacks.
-    choice : Query, optional
+    choice : Expression, optional
         Who said yes, in place of the column of the outcome.
     """
-    names = tuple(name for name, _ in surveys)
-    area_names, areas = _areas(places, columns.by)
-    parts, people, effective, notes = [], [], [], []
+    names = tuple(one.name for one in surveys)
+    area_names, areas = _areas(places, surveys[0].by)
+    if len({one.by for one in surveys}) > 1:
+        raise InputError("surveys name different columns in by=, and respondents of one model live in areas of one kind.")
+    parts, size_of, effective, notes = [], [], [], []
     strides = bins.strides()
-    for number, (name, table) in enumerate(surveys):
-        answers = _answers(table, columns.outcome, totals) if choice is None else _chosen(table, choice)
-        area = _area_of(table, columns.by, area_names, unmatched)
+    for number, one in enumerate(surveys):
+        table = _kept(one.table, people)
+        answers = _answers(table, one.outcome, totals) if choice is None else _chosen(table, choice)
+        area = _area_of(table, one.by, area_names, unmatched)
         known = np.isfinite(answers[1][-1]) & (area > EVERYWHERE - 1)
-        weight = [_weights(table, w) for w in columns.weight] or [np.ones(table.num_rows)]
+        weight = [_weights(table, w) for w in one.weights] or [np.ones(table.num_rows)]
         known &= weight[0] > 0
-        said = f"Of the survey {name!r} " if len(surveys) > 1 else "Of the survey "
+        said = f"Of the survey {one.name!r} " if len(surveys) > 1 else "Of the survey "
         if not table.num_rows:
-            notes.append(f"The survey {name!r} has no respondents.")
+            notes.append(f"The survey {one.name!r} has no respondents.")
         if not known.all():
             lost = int((~np.isfinite(answers[1][-1])).sum()), int((area < EVERYWHERE).sum())
             why = [f"{lost[0]:,} without an answer"] * bool(lost[0]) + [f"{lost[1]:,} of unknown areas"] * bool(lost[1])
@@ -184,7 +128,7 @@ def count_respondents(
         if len(times) >= FEW_KINDS and (again := int(np.gcd.reduce(times))) > 1:
             notes.append(f"{said}every respondent stands there {again} times or a multiple: were rows pasted twice?")
         parts.append((np.full(n, number), area[known], cell, *counts))
-        people.append(n)
+        size_of.append(n)
         effective.append(size)
     source, area, cell = (np.concatenate([part[j] for part in parts]) for j in range(3))
     k, asked = (np.concatenate([part[j] for part in parts], axis=1) for j in (3, 4))
@@ -200,10 +144,17 @@ def count_respondents(
         np.array([np.bincount(inverse, row, len(both)) for row in k]).reshape(len(k), -1),
         np.array([np.bincount(inverse, row, len(both)) for row in asked]).reshape(len(k), -1),
         both[:, 0].astype(np.intp),
-        np.array(people, dtype=np.intp),
+        np.array(size_of, dtype=np.intp),
         np.array(effective, dtype=np.float64),
         tuple(notes),
     )
+
+
+def _kept(table: pa.Table, people: People) -> pa.Table:
+    """Leave out respondents who are none of the people kept, where their columns tell."""
+    if people.where is None or not set(people.expression(people.where, "where").columns) <= set(table.column_names):
+        return table
+    return table.filter(pa.array(mask_of(table, read_expression(people.where, "where", table.schema))))
 
 
 def _check_once(names: Sequence[str], both: IntArray, inverse: IntArray, k: FloatArray, asked: FloatArray) -> None:
@@ -218,12 +169,10 @@ def _check_once(names: Sequence[str], both: IntArray, inverse: IntArray, k: Floa
 
 
 def _weights(table: pa.Table, name: str) -> FloatArray:
-    if name not in table.column_names:
-        raise unknown_name("survey_weight", name, table.column_names)
     try:
         return read_weights(table.combine_chunks(), name, 0)
     except InputError as error:
-        raise InputError(str(error).replace("weight=", "survey_weight=")) from error
+        raise InputError(f"survey: {error}") from error
 
 
 def _effective(weights: Sequence[FloatArray], k: FloatArray, n: FloatArray) -> float:
@@ -234,7 +183,7 @@ def _effective(weights: Sequence[FloatArray], k: FloatArray, n: FloatArray) -> f
         return kish
     asked = np.nan_to_num(n) > 0
     if any(not v[asked].any() for v in weights):
-        raise InputError("survey_weight: a replicate weight is 0 for everybody who answered; leave that column out.")
+        raise InputError("survey: a replicate weight is 0 for everybody who answered; leave that column out.")
     yes = np.nan_to_num(k)[asked]
     share, *again = (float(v[asked] @ yes / v[asked].sum()) for v in weights)
     spread = float(np.mean((np.array(again) - share) ** 2))
@@ -245,36 +194,18 @@ def _effective(weights: Sequence[FloatArray], k: FloatArray, n: FloatArray) -> f
 
 def _levels(table: pa.Table, bins: Bins) -> AnyArray:
     """Give the level of every respondent in every column; refuse what people do not have."""
-    repair = "code it as in people, or drop these respondents"
-    for column in bins.encoder.columns:
-        if column.name not in table.column_names:
+    for name in bins.names:
+        if name not in table.column_names:
             raise InputError(
-                f"survey lacks the column {column.name!r}, a feature of people; add it, or leave it out of the features with "
-                f"columns={[n for n in bins.names if n in table.column_names]}."
+                f"survey lacks the column {name!r}, a feature of people; add it, or leave it out of the features with "
+                f"People(columns={[n for n in bins.names if n in table.column_names]})."
             )
-        values = plain_array(table, column.name, "survey")
-        if isinstance(column, Category):
-            found = column.codes(values)
-            bad = (found == UNKNOWN) | ((found == MISSING) & (not column.has_null))
-            if bad.any():
-                column.refuse(values, bad, 0, "survey", repair)
-        elif not column.has_null:
-            missing = np.isnan(as_floats(values, column.name))
-            if missing.any():
-                raise InputError(
-                    f"survey: the column {column.name!r} is missing for {int(missing.sum()):,} respondent(s), and never in people; "
-                    "fill it, or drop these respondents."
-                )
-    batch = table.select(list(bins.names)).combine_chunks().to_batches()[0]
-    try:
-        return bins.levels(batch, 0)
-    except InputError as error:
-        raise InputError(str(error).replace("people:", "survey:", 1)) from error
+    return bins.levels(table, "survey")
 
 
 def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray, FloatArray]:
     """Give yes and asked for every question and respondent, (n_stages, n); NaN where the answer is not known."""
-    values = plain_array(table, outcome, "survey_outcome")
+    values = plain_array(table, outcome, "survey: outcome")
     n, stages = len(values), len(totals.trials)
     k, asked = np.zeros((stages, n)), np.zeros((stages, n))
     turnout = int(totals.turnout)  # who voted is no part of it
@@ -282,14 +213,14 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
     if len(totals.outcomes) == 1:
         if text and not pa.types.is_boolean(values.type):
             raise InputError(
-                f"survey_outcome={outcome!r} is a column of {values.type}; it needs 1 for {totals.outcomes[0]!r} and 0 for the rest."
+                f"survey: outcome={outcome!r} is a column of {values.type}; it needs 1 for {totals.outcomes[0]!r} and 0 for the rest."
             )
         y = as_floats(values, outcome)
         bad = np.isfinite(y) & (y != 0.0) & (y != 1.0) | np.isinf(y)
         if bad.any():
             first = int(np.argmax(bad))
             raise InputError(
-                f"survey_outcome={outcome!r} has the value {y[first]:g} in row {first:,}; it needs 1 for {totals.outcomes[0]!r}, 0 for "
+                f"survey: outcome={outcome!r} has the value {y[first]:g} in row {first:,}; it needs 1 for {totals.outcomes[0]!r}, 0 for "
                 "the rest, and nothing where the answer is not known."
             )
         k[turnout], asked[turnout] = y, np.where(np.isnan(y), np.nan, 1.0)
@@ -300,7 +231,7 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
     strange = sorted(alike) or strange
     if strange and (totals.exhaustive or alike or not set(names) & set(totals.outcomes)):
         raise InputError(
-            f"survey_outcome={outcome!r} has the value {strange[0]!r}, which is none of the outcomes ({listed(totals.outcomes)}); name "
+            f"survey: outcome={outcome!r} has the value {strange[0]!r}, which is none of the outcomes ({listed(totals.outcomes)}); name "
             "it as they are, or leave it missing."
         )
     number = {name: j for j, name in enumerate(totals.outcomes)}
@@ -312,23 +243,22 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
     return k, asked
 
 
-def _chosen(table: pa.Table, choice: Any) -> tuple[FloatArray, FloatArray]:
+def _chosen(table: pa.Table, choice: Expression) -> tuple[FloatArray, FloatArray]:
     """Tell of every respondent whether a query is true of them; NaN where its columns are missing."""
     known = np.ones(table.num_rows)
     for name in choice.columns:
         known[pc.is_null(plain_array(table, name, "survey")).to_numpy(zero_copy_only=False)] = np.nan
-    batches = table.combine_chunks().to_batches()
-    yes = np.concatenate([choice.mask(b) for b in batches]) if batches else np.zeros(0)
+    yes = mask_of(table, read_expression(choice.text, "labels", table.schema))
     return yes[None].astype(np.float64), known[None]
 
 
-def _areas(places: Places, by: str | None) -> tuple[list[object], IntArray]:
+def _areas(places: PlaceTotals, by: str | None) -> tuple[list[object], IntArray]:
     """Name the areas, and number that of every place."""
     if by is None:
         return [], np.zeros(len(places), dtype=np.intp)
     if by not in places.table.column_names:
-        raise unknown_name("survey_by", by, places.table.column_names)
-    values = places.keys if by == places.by else places.column(by, "survey_by")
+        raise unknown_name("survey: by", by, places.table.column_names)
+    values = places.keys if by == places.by else places.column(by, "survey: by")
     names = list(dict.fromkeys(values))
     number = {v: i for i, v in enumerate(names)}
     return names, np.array([number[v] for v in values], dtype=np.intp)
@@ -338,9 +268,9 @@ def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched
     """Number the area of every respondent: EVERYWHERE where it is not known, below that where places lacks it."""
     if by is None:
         return np.full(table.num_rows, EVERYWHERE, dtype=np.intp)
-    column = plain_array(table, by, "survey_by")
+    column = plain_array(table, by, "survey: by")
     if pa.types.is_nested(column.type):
-        raise InputError(f"survey_by={by!r} is a column of {column.type}; name areas by text or numbers, as in places.")
+        raise InputError(f"survey: by={by!r} is a column of {column.type}; name areas by text or numbers, as in places.")
     values = column.to_pylist()
     number = {v: i for i, v in enumerate(names)}
     strange = [v for v in dict.fromkeys(values) if v is not None and v not in number]
@@ -348,7 +278,7 @@ def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched
         kinds = {type(v).__name__ for v in names} ^ {type(v).__name__ for v in strange}
         hint = " They are of different types." if kinds else ""
         raise InputError(
-            f"survey_by={by!r} has {len(strange):,} value(s) that no place has ({listed(strange)}; places have {listed(names)}).{hint} "
+            f"survey: by={by!r} has {len(strange):,} value(s) that no place has ({listed(strange)}; places have {listed(names)}).{hint} "
             "Name areas alike in both, leave them missing, or pass unmatched='drop'."
         )
     found = [EVERYWHERE if v is None else number.get(v, EVERYWHERE - 1) for v in values]
@@ -421,7 +351,7 @@ def spread_rows(
 
 
 def claimed_rows(
-    claims: Claims, found: PlaceCells, places: Places, people: FloatArray, stage: int, first: int
+    claims: Claims, found: PlaceCells, places: PlaceTotals, people: FloatArray, stage: int, first: int
 ) -> SurveyRows:
     """Write published shares of subgroups as rows: all people of the subgroup, wherever they live.
 
@@ -432,7 +362,7 @@ def claimed_rows(
     claims : Claims
     found : PlaceCells
         Raked, with the queries of the claims as labels.
-    places : Places
+    places : PlaceTotals
     people : (q,)
         How many are asked the question.
     stage : int

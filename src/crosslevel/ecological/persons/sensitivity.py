@@ -12,6 +12,9 @@ import pyarrow as pa
 from sklearn.base import clone
 
 from crosslevel.data import checks
+from crosslevel.data.people import People
+from crosslevel.data.place_columns import GroupCounts
+from crosslevel.data.places import Places
 from crosslevel.data.progress import count_steps
 from crosslevel.ecological.persons.survey_fit import fuse_again
 from crosslevel.errors import CrosslevelWarning, InputError, listed
@@ -39,32 +42,35 @@ def vary_context(
         raise InputError(
             f"contextual_variance={list(contextual_variance)!r} must be at least two different numbers >= 0."
         )
-    source = getattr(model, "people_", None) if people is None else people
+    source = model._open_people(people)
     answers = []
     with count_steps(progress, "Varying the context", 2 * len(values), "fits and answers") as step:
         for value in values:
             other = refit(model, source, value)
             if step is not None:
                 step()
-            answers.append(other.estimate(by, subgroups, people=source, **options))
+            answers.append(other.estimate(by, subgroups, people=None if model.counted_ else source, **options))
             if step is not None:
                 step()
     return stack_answers(answers, values)
 
 
-def refit(model: EcologicalInference, people: Any, contextual_variance: float) -> EcologicalInference:
+def refit(model: EcologicalInference, people: People, contextual_variance: float) -> EcologicalInference:
     """Fit the same question with another contextual variance; the scales of places stay, since an assumption is varied, not learned."""
     if contextual_variance == 0.0:
         return model
-    if model.survey_ is not None and not hasattr(model, "survey_given_"):
+    if model.survey_ is not None and not hasattr(model, "surveys_"):
         raise InputError("a loaded model does not hold its survey; fit it again to vary the contextual variance.")
     other = cast("EcologicalInference", clone(model))
     other.set_params(random_state=model.seed_, hyperparameters=list(model.hyperparameters_))
     other._contextual_variance = contextual_variance
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
-        surveys = {} if model.survey_ is None else model.survey_given_
-        other.fit(people, model.places_.table, margins=model.margins_, unmatched="drop", **surveys, **model.arguments_)
+        given = [*getattr(model, "surveys_", ()), getattr(model, "shares_", None)]
+        surveys = [one for one in given if one is not None]
+        groups, roles = model.arguments_["groups"], model.arguments_["places"]
+        places = Places(model.places_.table, margins=model.margins_, **roles)
+        other.fit(GroupCounts(**groups) if groups else people, places, surveys or None, unmatched="drop")
     other.confounding_ = model.confounding_
     if model.survey_ is not None:
         fuse_again(other, model.survey_.selection)

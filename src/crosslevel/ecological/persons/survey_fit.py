@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,22 +11,20 @@ import pyarrow as pa
 from scipy import special, stats
 
 from crosslevel.data import checks
-from crosslevel.data.batches import Batches
-from crosslevel.data.engines import ClusterEngine
-from crosslevel.data.frames import FrameKind, as_names, fingerprint
+from crosslevel.data.expressions import read_expression
+from crosslevel.data.frames import FrameKind, fingerprint
+from crosslevel.data.people import People
 from crosslevel.data.place_cells import Labels, PlaceCells, count_people
-from crosslevel.data.queries import parse
-from crosslevel.data.totals import Places, Totals
+from crosslevel.data.surveys import MEASURED, PublishedShares, Survey
+from crosslevel.data.totals import PlaceTotals, Totals
 from crosslevel.ecological.claims import Claims, read_evidence
 from crosslevel.ecological.persons.fitting import design_of
 from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_effects
 from crosslevel.ecological.persons.model import Design, PersonsModel, observed_rate
 from crosslevel.ecological.persons.respondents import (
     Respondents,
-    SurveyColumns,
     claimed_rows,
     count_respondents,
-    open_surveys,
     spread_rows,
     stack_rows,
 )
@@ -48,12 +45,8 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-MEASURED = "measured"
 FAR_OFFSET, FAR_MOVED, FAR_SHARE = 0.5, 2.5, 0.1
 """An offset, a move of a group in prior standard deviations, and a difference of shares that are said."""
-MOST_SELECTION = 10.0
-"""Groups of which nobody answers, or everybody."""
-ARGUMENTS = ("survey_outcome", "survey_by", "survey_weight", "survey_name", "compare", "selection")
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,62 +177,32 @@ class SurveySummary:
         return out
 
 
-def check_survey(fit: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Refuse arguments about a survey that mean nothing, or that cannot act with the others given."""
-    if given["survey"] is None:
-        checks.refuse_idle_arguments(fit, {name: given[name] for name in ARGUMENTS[:-1]}, "without survey")
-    elif given["survey_outcome"] is None:
-        raise InputError("survey_outcome is missing; name the column of the survey that holds the answer.")
-    for name in ("survey_outcome", "survey_by", "survey_name"):
-        if given[name] is not None:
-            checks.check_kind(given[name], str, name, "name a column of the survey")
-    if not isinstance(given["compare"], bool):
-        raise InputError(f"compare={given['compare']!r} is neither True nor False.")
-    value = given["selection"]
-    if isinstance(value, str) and value == MEASURED:
-        return
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= MOST_SELECTION:
-        raise InputError(
-            f"selection={value!r} is neither {MEASURED!r} nor a number of logits from 0 to {MOST_SELECTION:g}, such as {SELECTION}."
-        )
-
-
 def read_surveyed(
-    given: Mapping[str, Any],
-    stream: Batches,
+    surveys: Sequence[Survey],
+    shares: PublishedShares | None,
+    people: People,
     model: PersonsModel,
-    places: Places,
-    where: str | None,
-    weight: str | None,
+    places: PlaceTotals,
     unmatched: str,
-    engine: ClusterEngine | None,
-    **named: Any,
+    counted: bool,
+    named: Mapping[str, Any],
 ) -> Surveyed:
     """Read surveys and published shares to counts."""
-    respondents, claims, counted, prints = None, None, None, {}
-    if given["survey"] is not None:
-        surveys = open_surveys(given["survey"], given["survey_name"], where)
-        respondents = count_respondents(surveys, columns_of(given), model.bins, places, places.totals, unmatched)
-        told = [fingerprint(table) for _, table in surveys]
-        prints["survey"] = told[0] if len(told) == 1 else ", ".join(told)
-    if given["evidence"] is not None:
-        claims = read_evidence(given["evidence"], places, stream.schema, **named, sources=True)
-        queries = tuple((name, parse(text)) for name, text in claims.queries.items())
-        counted = count_people(
-            stream,
-            model.bins,
-            place=places.by,
-            keys=places.keys,
-            weight=weight,
-            labels=Labels(subgroups=queries),
-            engine=engine,
-        )
+    respondents, claims, found, prints = None, None, None, {}
+    if surveys:
+        respondents = count_respondents(surveys, people, model.bins, places, places.totals, unmatched)
+        prints["survey"] = ", ".join(fingerprint(one.table) for one in surveys)
+    if shares is not None:
+        claims = read_evidence(shares, places, people.schema, **named)
+        texts = claims.queries.items()
+        queries = tuple((name, read_expression(text, "subgroup", people.schema)) for name, text in texts)
+        found = count_people(people, model.bins, places.keys, Labels(subgroups=queries), counted=counted)
         prints["evidence"] = claims.fingerprint
         both = sorted(set(claims.sources) & set(() if respondents is None else respondents.names))
         if both:
-            said = f"evidence has the source {both[0]!r}, which is a survey too"
+            said = f"published shares have the source {both[0]!r}, which is a survey too"
             raise InputError(f"{said}, so that its respondents would count twice; drop these rows, or rename it.")
-    return Surveyed(respondents, claims, counted, prints)
+    return Surveyed(respondents, claims, found, prints)
 
 
 def default_selection(given: str | float) -> Selection:
@@ -249,21 +212,10 @@ def default_selection(given: str | float) -> Selection:
     return Selection(SELECTION, "the default, not measured; learn_confounding(labels=[...], survey=True) measures it")
 
 
-def columns_of(given: Mapping[str, Any]) -> SurveyColumns:
-    """Read which columns of the survey say what."""
-    weight = given["survey_weight"]
-    if isinstance(weight, set | frozenset):
-        raise InputError(
-            f"survey_weight={weight!r} has no order; pass a list, the weight first and then its replicates."
-        )
-    names = () if weight is None else as_names(weight, "survey_weight")
-    return SurveyColumns(given["survey_outcome"], given["survey_by"], names)
-
-
 def fuse_questions(
     model: PersonsModel,
     cells: PlaceCells,
-    places: Places,
+    places: PlaceTotals,
     surveyed: Surveyed,
     allowance: Allowance,
     selection: Selection,
@@ -278,7 +230,7 @@ def fuse_questions(
         Fitted to the totals.
     cells : PlaceCells
         The people it was fitted to.
-    places : Places
+    places : PlaceTotals
     surveyed : Surveyed
     allowance : Allowance
         What the prior allows for beyond the model.
@@ -330,14 +282,17 @@ def check_measured(model: EcologicalInference, survey: object) -> None:
     """Refuse to learn anew what a survey was fitted with, where it cannot be."""
     if not isinstance(survey, bool):
         raise InputError(f"survey={survey!r} is neither True nor False; the survey is that of fit.")
-    if survey and model.arguments_.get("survey_outcome") is None:
-        raise InputError("survey=True needs the respondents of a survey; name them in fit(survey=...).")
-    if survey and model.arguments_["selection"] != MEASURED:
-        raise InputError(
-            f"survey=True has no effect with selection={model.arguments_['selection']!r}, as stated in fit; pass 'measured' there."
-        )
     if model.survey_ is not None and not hasattr(model, "surveyed_"):
         raise InputError("a loaded model does not hold its survey; fit it again to learn the confounding with it.")
+    if not survey:
+        return
+    surveys: tuple[Survey, ...] = getattr(model, "surveys_", ())
+    if not surveys:
+        raise InputError("survey=True needs the respondents of a survey; pass fit(survey=crosslevel.Survey(...)).")
+    if surveys[0].selection != MEASURED:
+        raise InputError(
+            f"survey=True has no effect with selection={surveys[0].selection!r}, as stated in Survey; pass 'measured' there."
+        )
 
 
 def fuse_again(model: EcologicalInference, selection: Selection) -> None:
@@ -346,8 +301,8 @@ def fuse_again(model: EcologicalInference, selection: Selection) -> None:
     assert model.surveyed_ is not None
     before = {*model.survey_.said, *model.survey_.loud}
     allowance = allowance_of(model.model_, model.confounding_)
-    given = (model.cells_, model.places_, model.surveyed_, allowance, selection, bool(model.arguments_["compare"]))
-    model.model_, found = fuse_questions(model.model_, *given, checks.count_jobs(model.n_jobs))
+    given = (model.cells_, model.places_, model.surveyed_, allowance, selection, any(one.compare for one in model.surveys_))
+    model.model_, found = fuse_questions(model.model_, *given, checks.count_jobs(None))
     model.survey_ = found
     model.warnings_ = (*(text for text in model.warnings_ if text not in before), *found.loud, *found.said)
     model.convergence_ = model.convergence_ | found.facts()
@@ -365,7 +320,7 @@ def _rows(
     model: PersonsModel,
     design: Design,
     surveyed: Surveyed,
-    places: Places,
+    places: PlaceTotals,
     cells: PlaceCells,
     stage: int,
     n_jobs: int,

@@ -16,7 +16,7 @@ from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.cells import warn_new_people
 from crosslevel.data.queries import ALL, SUBGROUP
-from crosslevel.data.totals import Places, check_people, match_places
+from crosslevel.data.totals import PlaceTotals, check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.claims import read_evidence
 from crosslevel.ecological.covariance import MOST_DISTANCES, Moments, Terms, read_hyperparameters
@@ -95,7 +95,7 @@ class DistributionRegression(PlaceEstimator):
         Of the places used, in sorted order of their keys.
     embedder_ : MeanEmbedding
     evidence_ : Evidence or None
-    places_ : Places
+    places_ : PlaceTotals
     place_weight_, place_people_ : (q,)
         Weight and number of their people.
     columns_ : tuple of str
@@ -371,7 +371,7 @@ def _everybody(bags: Embeddings) -> IntArray:
     return np.flatnonzero([name == ALL for name in bags.key_table[SUBGROUP].to_pylist()])
 
 
-def _check_same(bags: Embeddings, places: Places, whole: Embeddings) -> None:
+def _check_same(bags: Embeddings, places: PlaceTotals, whole: Embeddings) -> None:
     """Refuse people who are not those of the fit: places of other weight, or of other embeddings than ``whole``."""
     rows, keys = _everybody(bags), bags.key_table[places.by].to_pylist()
     check_people([keys[i] for i in rows], bags.weight[rows], places, whole.weight)
@@ -388,7 +388,7 @@ def _check_same(bags: Embeddings, places: Places, whole: Embeddings) -> None:
         )
 
 
-def _match(bags: Embeddings, places: Places, unmatched: str) -> tuple[Places, Embeddings]:
+def _match(bags: Embeddings, places: PlaceTotals, unmatched: str) -> tuple[PlaceTotals, Embeddings]:
     """Keep places with people, and the embeddings of whole places in the same order."""
     whole = _take(bags, _everybody(bags))
     whole = replace(whole, key_table=whole.key_table.select([places.by]))

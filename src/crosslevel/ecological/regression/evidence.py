@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosslevel.data.queries import ALL, SUBGROUP
-from crosslevel.data.totals import Places, chain
+from crosslevel.data.totals import PlaceTotals, chain
 from crosslevel.ecological.claims import Claims, places_of
 from crosslevel.ecological.quantities import part_bounds
 from crosslevel.embedding import Embeddings
@@ -53,7 +53,7 @@ class Evidence:
         return len(self.M)
 
 
-def weigh_evidence(claims: Claims, found: Embeddings, whole: Embeddings, places: Places) -> Evidence:
+def weigh_evidence(claims: Claims, found: Embeddings, whole: Embeddings, places: PlaceTotals) -> Evidence:
     """Find the people each row of evidence is about.
 
     Parameters
@@ -63,7 +63,7 @@ def weigh_evidence(claims: Claims, found: Embeddings, whole: Embeddings, places:
         By place and ``subgroup``, holding every query of the claims.
     whole : Embeddings
         By place, in the order of ``places``.
-    places : Places
+    places : PlaceTotals
     """
     q = len(places)
     number = {key: i for i, key in enumerate(places.keys)}
@@ -91,7 +91,7 @@ def weigh_evidence(claims: Claims, found: Embeddings, whole: Embeddings, places:
     return Evidence(M, A, k, n, labels, claims.fingerprint, tuple(notes))
 
 
-def _far(claims: Claims, r: int, places: Places, at: IntArray, weight: FloatArray, whole: Embeddings) -> list[str]:
+def _far(claims: Claims, r: int, places: PlaceTotals, at: IntArray, weight: FloatArray, whole: Embeddings) -> list[str]:
     """Say when a row's first outcome lies outside what the totals allow by more than chance."""
     if places.totals.turnout:  # bounds among voters are too wide to tell
         return []

@@ -1,0 +1,286 @@
+"""The language in which people are named: one SQL expression over their columns, ``"sex = 2 and age >= 65"``.
+
+``read_expression(text, "where", schema)`` parses with sqlglot and lets through what is on a short list: columns, numbers, quoted
+text, comparisons, ``and or not``, ``in (...)``, ``between``, ``is null``, ``like``, arithmetic and ``case``. Everything else
+(functions, subqueries, several statements, comments, parameters) is refused before any of it runs. ``==`` is understood. As in SQL a
+comparison with a missing value is unknown, and nobody of whom it is unknown is in the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from crosslevel.errors import InputError, listed, unknown_name
+
+ALL = "all"
+"""Name of the subgroup that holds everybody."""
+SUBGROUP = "subgroup"
+"""Name of the key column that named subgroups add."""
+LONGEST, DEEPEST = 20_000, 100
+"""Characters and brackets of an expression."""
+COMPARISONS = ("EQ", "NEQ", "GT", "GTE", "LT", "LTE")
+CONNECTORS = ("And", "Or")
+ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod")
+ALIKE = {"boolean", "number", "text"}
+"""Kinds that are compared with their own only; dates are compared with text."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression that was let through.
+
+    Attributes
+    ----------
+    text : str
+        What was written.
+    sql : str
+        The same in the dialect of DuckDB, every column quoted.
+    columns : tuple of str
+        Columns it looks at, in the order they are first written.
+    """
+
+    text: str
+    sql: str
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def read_expression(text: object, argument: str, schema: pa.Schema) -> Expression:
+    """Read a condition on the columns of a table.
+
+    Parameters
+    ----------
+    text : str
+    argument : str
+        The caller's name for it, used in messages.
+    schema : pyarrow.Schema
+        The columns there are.
+
+    Examples
+    --------
+    >>> schema = pa.schema({"sex": pa.int64(), "age": pa.float64()})
+    >>> read_expression("sex == 2 and age >= 65", "where", schema).sql
+    '"sex" = 2 AND "age" >= 65'
+    >>> read_expression("sex = 2; drop table people", "where", schema)
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: where='sex = 2; drop table people' is more than one statement; write one condition ...
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{argument}={text!r} is no condition; write text such as 'sex = 2 and age >= 65'.")
+    tree = _parse(text, argument)
+    reading = _Reading(text, argument, schema)
+    kind = reading.kind(tree)
+    if kind not in ("boolean", "missing"):
+        raise InputError(
+            f"{argument}={text!r} is {_named(kind)}, not a condition that is true or false; compare it with something."
+        )
+    return Expression(text, tree.sql("duckdb", comments=False), tuple(dict.fromkeys(reading.columns)))
+
+
+def is_value(name: str, value: object) -> str:
+    """Write the expression for the people with a value in a column.
+
+    Examples
+    --------
+    >>> is_value("hours worked", 1), is_value("town", "Land's End"), is_value("owner", True)
+    ('"hours worked" = 1', '"town" = \\'Land\\'\\'s End\\'', '"owner" = true')
+    """
+    if isinstance(value, bool):
+        written = str(value).lower()
+    elif isinstance(value, int | float):
+        written = repr(value)
+    else:
+        written = quoted(str(value), "'")
+    return f"{quoted(name)} = {written}"
+
+
+def quoted(name: str, mark: str = '"') -> str:
+    """Quote the name of a column, or text.
+
+    Examples
+    --------
+    >>> print(quoted('the "old" town'), quoted("it's", "'"))
+    "the ""old"" town" 'it''s'
+    """
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
+
+
+def _parse(text: str, argument: str) -> Any:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    if len(text) > LONGEST or text.count("(") > DEEPEST:
+        raise InputError(
+            f"{argument} is a condition of {len(text):,} characters and {text.count('('):,} brackets; at most {LONGEST:,} and {DEEPEST} "
+            "are read. Make a column of people that says it."
+        )
+    try:
+        found = sqlglot.parse(text, read="duckdb")
+    except (SqlglotError, RecursionError, ValueError) as error:
+        raise InputError(
+            f"{argument}={text!r} cannot be read; write a condition such as 'sex = 2 and age >= 65', names with blanks in double "
+            f"quotes and text in single quotes ({type(error).__name__})."
+        ) from error
+    if len(found) != 1 or found[0] is None:
+        raise InputError(f"{argument}={text!r} is more than one statement; write one condition over columns of people.")
+    return found[0]
+
+
+class _Reading:
+    """Go through a tree once: refuse what is not on the list, quote columns by their exact names, say of what kind each part is."""
+
+    def __init__(self, text: str, argument: str, schema: pa.Schema) -> None:
+        self.text, self.argument, self.schema = text, argument, schema
+        self.columns: list[str] = []
+
+    def kind(self, node: Any) -> str:
+        """Say of what kind a part is: boolean, number, text, date or missing."""
+        name = type(node).__name__
+        rule = getattr(self, f"_{name.lower()}", None)
+        if name in COMPARISONS:
+            return self._compared(node)
+        if name in CONNECTORS:
+            return self._truths(node.this, node.expression)
+        if name in ARITHMETIC:
+            self._numbers(node.this, node.expression)
+            return "number"
+        if rule is None:
+            raise self._refused(node)
+        return str(rule(node))
+
+    def _refused(self, node: Any) -> InputError:
+        return InputError(
+            f"{self.argument}={self.text!r} holds {node.sql('duckdb', comments=False)[:80]!r}, which is none of the parts that are read: "
+            "columns, numbers, quoted text, comparisons, and, or, not, in, between, is null, like, arithmetic and case."
+        )
+
+    def _column(self, node: Any) -> str:
+        if any(node.args.get(part) for part in ("table", "db", "catalog", "join_mark")):
+            raise self._refused(node)
+        name = node.name
+        known = self.schema.names
+        if name not in known:
+            folded = [n for n in known if n.casefold() == name.casefold()]
+            if not folded:
+                hint = f" Text stands in single quotes: '{name}'." if node.this.args.get("quoted") else ""
+                raise InputError(f"{unknown_name(self.argument, name, known)}{hint}")
+            name = folded[0]
+        node.this.set("this", name)
+        node.this.set("quoted", True)
+        self.columns.append(name)
+        return kind_of(self.schema.field(name).type)
+
+    def _literal(self, node: Any) -> str:
+        return "text" if node.is_string else "number"
+
+    def _boolean(self, node: Any) -> str:
+        return "boolean"
+
+    def _null(self, node: Any) -> str:
+        return "missing"
+
+    def _paren(self, node: Any) -> str:
+        return self.kind(node.this)
+
+    def _not(self, node: Any) -> str:
+        return self._truths(node.this)
+
+    def _neg(self, node: Any) -> str:
+        self._numbers(node.this)
+        return "number"
+
+    def _in(self, node: Any) -> str:
+        if not node.expressions or any(node.args.get(part) for part in ("query", "unnest", "field")):
+            raise self._refused(node)
+        for value in node.expressions:
+            self._same(node, self.kind(node.this), self.kind(value))
+        return "boolean"
+
+    def _between(self, node: Any) -> str:
+        for side in (node.args["low"], node.args["high"]):
+            self._same(node, self.kind(node.this), self.kind(side))
+        return "boolean"
+
+    def _is(self, node: Any) -> str:
+        if type(node.expression).__name__ not in ("Null", "Boolean"):
+            raise self._refused(node)
+        self.kind(node.this)
+        return "boolean"
+
+    def _like(self, node: Any) -> str:
+        if (self.kind(node.this), self.kind(node.expression)) != ("text", "text"):
+            raise self._refused(node)
+        return "boolean"
+
+    _ilike = _like
+
+    def _case(self, node: Any) -> str:
+        kinds = {self.kind(one.args["true"]) for one in node.args["ifs"]}
+        for one in node.args["ifs"]:
+            self._same(one, "boolean" if node.this is None else self.kind(node.this), self.kind(one.this))
+        if (other := node.args.get("default")) is not None:
+            kinds.add(self.kind(other))
+        kinds -= {"missing"}
+        if len(kinds) > 1:
+            raise self._refused(node)
+        return kinds.pop() if kinds else "missing"
+
+    def _compared(self, node: Any) -> str:
+        sides = (node.this, node.expression)
+        if any(type(side).__name__ in COMPARISONS for side in sides):
+            raise InputError(
+                f"{self.argument}={self.text!r} chains comparisons; write 'age >= 18 and age < 65', or 'age between 18 and 64'."
+            )
+        self._same(node, *(self.kind(side) for side in sides))
+        return "boolean"
+
+    def _same(self, node: Any, one: str, other: str) -> None:
+        if "missing" in (one, other) or one == other:
+            return
+        if {one, other} <= ALIKE or not {one, other} <= {"date", "text"}:
+            raise InputError(
+                f"{self.argument}={self.text!r} compares {_named(one)} with {_named(other)} in {node.sql('duckdb', comments=False)!r}; "
+                "numbers stand without quotes, text in single quotes, true and false without."
+            )
+
+    def _truths(self, *nodes: Any) -> str:
+        for node in nodes:
+            if self.kind(node) not in ("boolean", "missing"):
+                raise InputError(
+                    f"{self.argument}={self.text!r}: {node.sql('duckdb', comments=False)!r} is not true or false; compare it with something."
+                )
+        return "boolean"
+
+    def _numbers(self, *nodes: Any) -> None:
+        for node in nodes:
+            if self.kind(node) not in ("number", "missing"):
+                raise self._refused(node)
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """Say of what kind a column is, as expressions see it.
+
+    Examples
+    --------
+    >>> kind_of(pa.int8()), kind_of(pa.dictionary(pa.int8(), pa.string())), kind_of(pa.date32())
+    ('number', 'text', 'date')
+    """
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    return "missing" if pa.types.is_null(kind) else "date" if pa.types.is_temporal(kind) else str(kind)
+
+
+def _named(kind: str) -> str:
+    names = {"boolean": "true or false", "number": "a number", "missing": "nothing"}
+    return names.get(kind, listed([kind]).strip("'"))
