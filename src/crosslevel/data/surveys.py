@@ -65,9 +65,8 @@ class Survey:
             raise InputError(f"survey: weight={self.weight!r} has no order; pass a list, the weight first, then its replicates.")
         frames.check_columns(self.table, [self.outcome, *([self.by] if self.by else []), *self.weights], "survey")
         value = self.selection
-        if value != MEASURED and (
-            isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= MOST_SELECTION
-        ):
+        stated = isinstance(value, Real) and not isinstance(value, bool) and 0.0 <= float(value) <= MOST_SELECTION
+        if not stated and not (isinstance(value, str) and value == MEASURED):
             raise InputError(
                 f"survey: selection={value!r} is neither {MEASURED!r} nor a number of logits from 0 to {MOST_SELECTION:g}."
             )
