@@ -208,18 +208,18 @@ def _ratio(part: float | None, whole: float | None) -> float:
 
 
 def _category(people: People, name: str) -> Category:
-    c = quoted(name)
-    values = people.answer(f"select distinct {c} as v from people limit {MAX_LEVELS + 2}")["v"].combine_chunks()
-    has_null = bool(values.null_count)
-    levels = values.drop_null()
-    if len(levels) > MAX_LEVELS:
+    """Learn the levels, the most common first: what they are called then changes no draw."""
+    c, w = quoted(name), people.weight_sql
+    found = people.answer(f"select {c} as v, sum({w}) as w from people group by 1 limit {MAX_LEVELS + 2}")
+    weights = dict(zip(found["v"].to_pylist(), found["w"].to_numpy().astype(np.float32).tolist(), strict=True))
+    has_null = None in weights
+    weights.pop(None, None)
+    if len(weights) > MAX_LEVELS:
         raise InputError(
             f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of columns."
         )
-    order = people.table.orders.get(name)
-    seen = set(levels.to_pylist())
-    found = sorted(seen) if order is None else [v for v in order if v in seen]
-    return Category(name, pa.array(found, levels.type if len(found) else pa.string()), has_null)
+    levels = sorted(weights, key=lambda v: (-weights[v], v))
+    return Category(name, pa.array(levels, found["v"].type if levels else pa.string()), has_null)
 
 
 def _is_constant(column: Category | Number) -> bool:
