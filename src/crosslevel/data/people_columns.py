@@ -73,7 +73,7 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     named = columns is not None or people.columns is not None
     chosen = list(people.features if columns is None else columns)
     coded = {*people.categorical, *codes}
-    kinds = {c: c in coded or is_categorical(people.schema.field(c).type, c) for c in chosen}
+    kinds = {c: c in coded or is_categorical(people.table.stored.field(c).type, c) for c in chosen}
     numbers = [c for c in chosen if not kinds[c]]
     n_rows = _check_rows(people)
     found: dict[str, Category | Number] = dict(zip(numbers, _numbers(people, numbers), strict=True))
