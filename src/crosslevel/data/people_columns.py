@@ -126,12 +126,28 @@ def _edges(people: People, name: str, n_bins: int) -> FloatArray:
         few = np.sort(few)
         return np.asarray(0.5 * (few[1:] + few[:-1]))
     kinds = f"select cast({c} as double) as x, sum({w}) as w from people {counted} group by 1"
-    sums = f"select x, sum(w) over (order by x) as below, sum(w) over () as total, min(x) over () as low from ({kinds})"
-    cuts = ", ".join(
-        f"min(case when below >= {k} * total / {n_bins}.0 and x > low then x end) as e{k}" for k in range(1, n_bins)
+    sums = (
+        f"select x, lag(x) over (order by x) as before, sum(w) over (order by x) as below, sum(w) over () as total from ({kinds})"
     )
-    row = people.answer(f"select {cuts} from ({sums}) cut").to_pylist()[0]
-    return np.unique([edge for edge in row.values() if edge is not None])
+    cuts = [f"case when below >= {k} * total / {n_bins}.0 then" for k in range(1, n_bins)]
+    asked = ", ".join(f"min({cut} {c} end) as {c}{k}" for k, cut in enumerate(cuts) for c in ("x", "before"))
+    row = people.answer(f"select {asked} from ({sums}) cut where before is not null").to_pylist()[0]
+    found = [(row[f"before{k}"], row[f"x{k}"]) for k in range(len(cuts))]
+    return np.unique([_round_between(low, high) for low, high in found if high is not None])
+
+
+def _round_between(low: float, high: float) -> float:
+    """Give a round number above ``low`` and at most ``high``: no limit of a bin is somebody's very value.
+
+    Examples
+    --------
+    >>> _round_between(21.0, 22.0), _round_between(51230.75, 51260.25), _round_between(0.5, 0.503)
+    (22.0, 51260.0, 0.503)
+    """
+    with np.errstate(all="ignore"):
+        step = 10.0 ** np.floor(np.log10(high - low))
+        found = float(np.floor(high / step) * step)
+    return found if low < found <= high else high
 
 
 def _check_rows(people: People) -> int:
