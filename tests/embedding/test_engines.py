@@ -19,12 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
-from crosslevel import EcologicalInference, MeanEmbedding, load, save
+from crosslevel import EcologicalInference, MeanEmbedding, People, Places, load, save
 from crosslevel.data import engines
 from crosslevel.data.batches import Batches, open_batches
-from crosslevel.data.engines import Failure, Ledger, Node, check_versions, find_cluster, merge_nodes, run_piece
-from crosslevel.data.learning import learn_people
-from crosslevel.data.place_cells import count_people, learn_bins
+from crosslevel.data.engines import Failure, Ledger, Node, check_versions, merge_nodes, run_piece
 from crosslevel.data.simulate import nation
 from crosslevel.data.sketch import Fetching, Sketch
 from crosslevel.errors import CrosslevelError, EngineError, FileError, InputError
@@ -38,7 +36,6 @@ PLACES = 24
 WORLD = nation(PLACES, 250, n_states=4)
 COUNTS = {"by": "region", "weight": "weight"}
 SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
-TOTALS = {"successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
 
 
 DEADLY = """
@@ -264,31 +261,23 @@ def test_the_sample_is_the_same_though_no_piece_alone_would_have_held_it(monkeyp
     assert merged.finish().kinds.equals(whole.finish().kinds)
 
 
-def estimated(folder, engine):
-    model = EcologicalInference(categorical=["sex"], hyperparameters=SCALES, engine=engine)
-    model.fit(folder, WORLD.places, **COUNTS, **TOTALS, columns=["age", "sex", "race"])
-    return model.estimate(by="sex", n_draws=50)
+def estimated(data):
+    people = People(data, **COUNTS, cluster="education", columns=["age", "sex", "race"], categorical=["sex"])
+    places = Places(WORLD.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+    model = EcologicalInference(hyperparameters=SCALES).fit(people, places)
+    women = model.estimate(subgroups={"women over 40": "sex = 2 and age > 40"}, where="race in ('white', 'black')", n_draws=50)
+    return model.estimate(by=["sex", "race"], rollup="all", n_draws=50), women, model
 
 
-def test_ecological_inference_gives_the_same_estimates(folder, session):
-    expected, found = estimated(folder, "local"), estimated(folder, session)
-    for name in ("estimate", "std_error", "conf_low", "conf_high"):
-        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-6)
-
-
-def test_clusters_of_people_are_those_of_the_local_pass(folder, elsewhere):
-    stream = open_batches(folder)
-    learned = learn_people(stream, by=["region"], columns=["age", "sex"], weight="weight", categorical=["sex"])
-    bins = learn_bins(learned.encoder, learned.encoded_sample(), 6)
-    keys = sorted(WORLD.places["region"].to_pylist())[3:]
-    asked = {"place": "region", "keys": keys, "weight": "weight", "cluster": "race"}
-    here = count_people(stream, bins, **asked)
-    there = count_people(stream, bins, **asked, engine=find_cluster(elsewhere))
-    assert (there.codes == here.codes).all()
-    assert there.elsewhere.keys() == here.elsewhere.keys()
-    assert len(there.elsewhere) == 3
-    np.testing.assert_allclose(there.pairs.weight, here.pairs.weight, rtol=1e-12)
-    assert (there.clusters.cluster == here.clusters.cluster).all()
+def test_ecological_inference_counts_where_the_table_of_spark_is(folder, session):
+    expected, found = estimated(folder), estimated(session.read.parquet(str(folder)))
+    for one, other in zip(found[:2], expected[:2], strict=True):
+        for name in ("estimate", "std_error", "conf_low", "conf_high"):
+            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-9)
+    here, there = (model.cells_.clusters for *_, model in (expected, found))
+    assert (there.cluster == here.cluster).all()
+    np.testing.assert_allclose(there.weight, here.weight, rtol=1e-12)
+    assert session.catalog.listTables() == []
 
 
 # ---- faults
@@ -481,8 +470,6 @@ def test_the_engine_is_checked_in_fit(folder):
     for engine in ("dusk", 3, None):
         with pytest.raises(InputError):
             MeanEmbedding(engine=engine).fit(folder, **COUNTS)
-        with pytest.raises(InputError):
-            EcologicalInference(engine=engine).fit(folder, WORLD.places, **COUNTS, **TOTALS)
 
 
 def test_what_only_this_process_can_read_is_refused(fitted, elsewhere):
