@@ -222,27 +222,6 @@ def test_one_contest_and_pairs_of_questions_make_an_exhibit_too(tmp_path):
     assert [s["heading"] for s in page.page["sections"]] == ["Who won in May?", "And in June?"]
 
 
-def test_what_has_no_place_in_an_exhibit_is_refused(study):
-    with pytest.raises(InputError, match="template="):
-        report(study, template="poster")
-    with pytest.raises(InputError, match="labels="):
-        report(study, template="exhibit", labels={"group": {"Black": "B"}})
-    for name in ("figures", "polygons", "coords"):
-        with pytest.raises(InputError):
-            report(study, template="exhibit", **{name: {}})
-
-
-def test_a_study_has_a_page_to_click_through_too(study):
-    page = report(study)
-    assert [s["heading"] for s in page.page["sections"]] == ["All contests", *study.contests]
-
-
-def test_in_a_notebook_an_exhibit_is_a_frame_of_its_own(exhibit):
-    assert "<script" not in exhibit._repr_html_()
-    assert exhibit._repr_html_().startswith("<iframe srcdoc=")
-    assert "to_docx" in repr(exhibit)
-
-
 PEOPLE, VOTES = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
 
 
@@ -290,3 +269,12 @@ def test_a_figure_says_what_it_leaves_out():
     side = ecological.compare(many, {"x": total // 3, "y": total - total // 3}, ["neighborhood", "bounds"])
     figure = next(b for b in report(side, template="exhibit").document.blocks if isinstance(b, Figure))
     assert figure.caption.endswith("The first 8 of 10 cells.")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"template": "poster"}, {"labels": {"group": {"Black": "B"}}}, {"figures": {}}, {"polygons": {}}],
+)
+def test_what_has_no_place_in_an_exhibit_is_refused(study, options):
+    with pytest.raises(InputError):
+        report(study, **{"template": "exhibit"} | options)
