@@ -9,14 +9,14 @@ import pytest
 from crosslevel.data.batches import open_batches
 from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.columns import read_weights
-from crosslevel.data.learning import learn, learn_people
+from crosslevel.data.learning import learn_people
 from crosslevel.errors import InputError
 
 
 def study(table, columns=None, batches=None, **options):
     names = list(columns or [c for c in table.column_names if c not in ("region", "w")])
     stream = open_batches(table if batches is None else [table.slice(*cut) for cut in batches])
-    return learn(stream, names, **options)
+    return learn_people(stream, columns=names, **options)
 
 
 def cuts(n, size):
@@ -95,11 +95,13 @@ def test_unused_dictionary_values_are_no_levels_and_dictionaries_may_differ():
     first = pa.DictionaryArray.from_arrays(pa.array([0, 2], pa.int8()), pa.array(["b", "unused", "a"]))
     second = pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.int8()), pa.array([None, "c"]))
     batches = [pa.record_batch({"c": first, "k": first}), pa.record_batch({"c": second, "k": second.fill_null("c")})]
-    found = learn(open_batches(lambda: batches), ["c"], by=["k"], n_sample=10)
+    found = learn_people(open_batches(lambda: batches), columns=["c"], by=["k"], n_sample=10)
     column = found.encoder.columns[0]
     assert (column.levels.to_pylist(), column.has_null) == (["a", "b", "c"], True)
     assert sorted(map(str, found.sample["c"].to_pylist())) == ["None", "None", "a", "b", "c"]
-    pieces = learn(open_batches([pa.table({"c": b["c"], "k": b["k"]}) for b in batches]), ["c"], by=["k"], n_sample=10)
+    pieces = learn_people(
+        open_batches([pa.table({"c": b["c"], "k": b["k"]}) for b in batches]), columns=["c"], by=["k"], n_sample=10
+    )
     assert pieces.encoder.columns[0].levels.to_pylist() == ["a", "b", "c"]
 
 
@@ -164,8 +166,10 @@ def test_the_sample_follows_the_weights():
     assert shares == pytest.approx([0.9] * 60)  # two kinds of people, each as often as it weighs
     some = study(table, ["heavy"], weight="w", n_sample=10_000).sample
     assert some.num_rows == n
-    zero = table.set_column(1, "w", pa.array(np.repeat([0.0, 1.0], n // 2)))
-    assert set(study(zero, ["heavy"], weight="w", n_sample=30).sample["heavy"].to_pylist()) == {1}
+    zero = table.set_column(1, "w", pa.array(np.repeat([0.0, 1.0], n // 2))).append_column(
+        "x", pa.array(np.arange(n) % 2)
+    )
+    assert set(study(zero, ["heavy", "x"], weight="w", n_sample=30).sample["heavy"].to_pylist()) == {1}
 
 
 def test_too_many_levels_are_names_of_people(monkeypatch):
@@ -178,7 +182,7 @@ def test_what_cannot_be_learned_is_refused():
     with pytest.raises(InputError):
         study(pa.table({"x": [1.0, None, 2.0, 3.0, float("inf")]}))
     with pytest.raises(InputError):
-        learn(open_batches({"x": [1.0]}, where="x > 5"), ["x"])
+        learn_people(open_batches({"x": [1.0]}, where="x > 5"), columns=["x"])
     with pytest.raises(InputError):
         study(pa.table({"x": [1.0, 2.0], "w": [0, 0]}), weight="w")
     with pytest.raises(InputError):
