@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from crosslevel.data import frames
 from crosslevel.data.expressions import Expression, kind_of, quoted
-from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed
+from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed, nearest
 from crosslevel.typing import BoolArray
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
@@ -77,7 +77,10 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
         else:
             own = [here]
         if not own or not all(one.is_file() for one in own):
-            raise FileError(f"{argument}={text!r} names no file that is there; check the path.")
+            beside = [one.name for one in here.parent.iterdir()] if here.parent.is_dir() else []
+            raise FileError(
+                f"{argument}={text!r} names no file that is there.{nearest(here.name, beside)} Check the path."
+            )
         found += own
     strange = [one for one in found if format_of(one) is None]
     if strange:
