@@ -15,8 +15,11 @@ from threadpoolctl import threadpool_limits
 from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option
 from crosslevel.data.frames import fingerprint
+from crosslevel.data.people import People
+from crosslevel.data.places import Places
 from crosslevel.data.simulate import Nation, nation
 from crosslevel.data.simulate.people import LEVELS
+from crosslevel.data.surveys import Survey
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
@@ -68,16 +71,13 @@ def estimate_subgroups(
     world: Nation, variables: Sequence[str] = VARIABLES, seed: int = 0, respondents: int = 2000
 ) -> Findings:
     """Estimate each subgroup's vote from people and regional totals, then with a survey, with truth and baselines beside it."""
-    named: dict[str, Any] = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
-    asked = {
-        "survey": world.survey(respondents, random_state=seed),
-        "survey_outcome": "voted_dem",
-        "survey_by": "region",
-    }
-    model, both = (EcologicalInference(categorical=["sex"], random_state=seed) for _ in range(2))
+    people = People(world.people, by="region", weight="weight", columns=COLUMNS, categorical=["sex"])
+    places = Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+    survey = Survey(world.survey(respondents, random_state=seed), outcome="voted_dem", by="region")
+    model, both = (EcologicalInference(random_state=seed) for _ in range(2))
     with quiet():
-        model.fit(world.people, world.places, columns=COLUMNS, coords=("lon", "lat"), **named)
-        both.fit(world.people, world.places, columns=COLUMNS, coords=("lon", "lat"), **named, **asked)
+        model.fit(people, places)
+        both.fit(people, places, survey)
         parts = [_asked(world, model, both, variable) for variable in variables]
         mapped = MAPPED if MAPPED in variables else variables[0]
         by_region = both.estimate(by=mapped, n_draws=DRAWS)

@@ -18,7 +18,7 @@ import crosslevel as cl
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem, free_name
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
 from crosslevel.data.checks import check_level
-from crosslevel.data.queries import parse
+from crosslevel.data.expressions import read_expression
 from crosslevel.data.totals import read_places
 from crosslevel.ecological.confounding import LearnedConfounding
 from crosslevel.ecological.estimate import read_interval
@@ -27,7 +27,7 @@ from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_nam
 from crosslevel.reports.shapes import read_shapes
 from crosslevel.results import Estimates
 
-OPERATOR = re.compile(r"[<>=!&|~()]|\b(?:and|or|not|in|is)\b", re.IGNORECASE)
+OPERATOR = re.compile(r"[<>=!()]|\b(?:and|or|not|in|is|between|like)\b", re.IGNORECASE)
 NO_NAME = re.compile(r"[<>!()'\"`\[\]]")
 """Signs that end no name of a subgroup: what stands before the first ``=`` is then part of a query."""
 
@@ -69,11 +69,11 @@ def read_asks(texts: Sequence[str], people: pa.Schema) -> list[Ask]:
     Examples
     --------
     >>> people = pa.schema({"sex": pa.int64(), "race": pa.string(), "age": pa.int64()})
-    >>> for ask in read_asks(["sex", "sex * race", "age >= 65", "old women=sex == 2 and age >= 65"], people):
+    >>> for ask in read_asks(["sex", "sex * race", "age >= 65", "old women=sex = 2 and age >= 65"], people):
     ...     print(ask.by, ask.subgroups)
     ('sex',) {}
     ('sex', 'race') {}
-    () {'age >= 65': 'age >= 65', 'old women': 'sex == 2 and age >= 65'}
+    () {'age >= 65': 'age >= 65', 'old women': 'sex = 2 and age >= 65'}
     """
     columns: list[Ask] = []
     subgroups: dict[str, str] = {}
@@ -118,7 +118,7 @@ def _named(text: str) -> tuple[str, str]:
 
 def _check_ask(text: str, name: str, query: str, people: pa.Schema) -> None:
     try:
-        parse(query).check(people)
+        read_expression(query, "estimate", people)
     except InputError as error:
         hint = (
             f" ('=' ends the name of a subgroup; to compare, write {name} == {query})" if name in people.names else ""
@@ -131,13 +131,17 @@ EXAMPLES = (
     "--estimate sex --estimate 'sex*race' --rollup state --out run/ --report",
     "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none --columns sex "
     "--columns age --survey poll.csv --survey-outcome voted_dem --survey-by state --rollup all "
-    "--estimate 'old women=sex == 2 and age >= 65'",
+    "--estimate 'old women=sex = 2 and age >= 65'",
     "crosslevel ecological precincts.csv --by precinct --composition race=white:vap_white,black:vap_black,other:vap_other "
     "--successes dem --trials votes --lon lon --lat lat --group county --estimate race --rollup all",
 )
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
-FITS = {name: cls.fit for name, cls in MODELS.items()}
 PLACES = ("successes", "trials", "outcomes", "population")
+WHO = "People and places"
+SURVEYED = [
+    replace(option, name=f"survey_{option.name}", required=False, needs=("survey",))
+    for option in from_signature(cl.Survey, WHO, skip=("data", "name"))
+]
 OPTIONS = [
     Option(
         "people",
@@ -150,7 +154,7 @@ OPTIONS = [
     Option("by", help="Column of both tables that names the place.", required=True, column_of="places"),
     Option(
         "estimate",
-        help="What to estimate: a column (sex), a crossing ('sex*race'), a query ('age >= 65') or 'name=query'; repeat.",
+        help="What to estimate: a column (sex), a crossing ('sex*race'), a condition ('age >= 65') or 'name=condition'; repeat.",
         several=True,
         panel="Answer",
     ),
@@ -163,20 +167,37 @@ OPTIONS = [
     ),
     Option("lon", help="Column of places: longitude, or the first coordinate.", column_of="places", needs=("lat",)),
     Option("lat", help="Column of places: latitude, or the second coordinate.", column_of="places", needs=("lon",)),
-    *from_classes(
-        FITS,
-        "People and places",
-        "model",
-        skip=("people", "places", "by", "coords", "progress"),
-        kinds={"evidence": "file", "survey": "file", "margins": "file"},
-        columns={"weight": "people", "columns": "people", **dict.fromkeys(PLACES, "places")},
+    *from_signature(
+        cl.People, WHO, skip=("data", "by"), columns=dict.fromkeys(("weight", "columns", "cluster"), "people")
     ),
+    *from_signature(cl.Places, WHO, skip=("data", "by", "coords", "margins"), columns=dict.fromkeys(PLACES, "places")),
+    Option("margins", "file", "Exact counts of columns of people by place, which people are raked to.", panel=WHO),
+    Option(
+        "composition",
+        "pairs",
+        "Counts of groups in columns of places in place of people: race=white:vap_white,black:vap_black; repeat.",
+        several=True,
+        panel=WHO,
+        excludes=("where", "cluster", "margins"),
+    ),
+    Option(
+        "survey",
+        "file",
+        "Respondents who were asked the outcome, with the columns of people.",
+        panel=WHO,
+        needs=("survey_outcome",),
+    ),
+    *SURVEYED,
+    Option(
+        "published_shares", "file", "Published shares of subgroups: subgroup, source, places and counts.", panel=WHO
+    ),
+    *from_signature(cl.EcologicalInference.fit, WHO, skip=("people", "places", "survey", "progress")),
     Option(
         "model",
         help="People one by one, or the regression on whole places. Default: persons.",
         choices=tuple(MODELS),
     ),
-    *from_classes(MODELS, "Model", "model"),
+    *(option for option in from_classes(MODELS, "Model", "model") if option.name != "categorical"),
     *from_signature(
         cl.EcologicalInference.estimate,
         "Answer",
@@ -184,7 +205,7 @@ OPTIONS = [
     ),
     Option(
         "learn_confounding",
-        help="Hide a column of 0 and 1 or a query of people to learn how far subgroups are off; repeat, or say 'auto'.",
+        help="Hide a column of 0 and 1 or a condition on people to learn how far subgroups are off; repeat, or say 'auto'.",
         several=True,
         panel="Checks",
     ),
@@ -213,14 +234,15 @@ VALIDATION, EVERYWHERE, AUTOMATIC = "cross-validation", "all", "auto"
 def run(given: Given, job: Job) -> None:
     """Read, fit, answer, validate, write what was asked for, print the tables."""
     _check(given, job)
-    by, people, places = given["by"], None, None
+    by, whole = given["by"], given.get("model") == "regression"
+    people: Any
     if "composition" in given:
-        given["composition"] = _composition(given)
-        places = job.read("places")
-        schema = pa.schema({by: pa.string(), **dict.fromkeys(given["composition"], pa.string())})
+        groups = _composition(given)
+        people, places = cl.GroupCounts(groups, given.get("weight")), job.read("places")
+        schema = pa.schema({by: pa.string(), **dict.fromkeys(groups, pa.string())})
         job.check_columns(people=[*schema.names, *places.column_names], places=places.column_names)
     else:
-        people = job.open("people")
+        people = job.open("people") if whole else _people(given, job)
         places, schema = job.read_beside("places", "by", people), people.schema
         job.check_columns(people=schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
@@ -325,19 +347,54 @@ def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
         raise InputError(f"--cross-validate {k} is not between 2 and the {len(found):,} places.")
 
 
+def _people(given: Given, job: Job) -> cl.People:
+    """Describe the people of the file."""
+    text = set(given.get("text_numbers", ()))
+    read = job.open("people") if text else None
+    data = read.to_table() if read is not None and text & set(read.schema.names) else given["people"]
+    names = ("weight", "cluster", "columns", "categorical", "where")
+    return cl.People(data, by=given["by"], **{name: given[name] for name in names if name in given})
+
+
 def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
-    chosen, facts = given.get("model", "persons"), given.of("People and places")
+    chosen, facts = given.get("model", "persons"), given.of(WHO)
     check_known(MODELS, chosen, given.of("Model"), "model")
-    check_known(FITS, chosen, facts, "model")
-    model = MODELS[chosen](**given.of("Model"))
-    facts |= {n: job.read(n) for n in ("evidence", "survey", "margins") if n in facts}
-    if "lon" in given:
-        facts["coords"] = (given["lon"], given["lat"])
+    coords = (given["lon"], given["lat"]) if "lon" in given else None
     with job.progress("Fitting people and totals", "people") as bar:
-        model.fit(people, places, by=given["by"], progress=bar, **facts)
+        if chosen == "regression":
+            check_known(
+                {"regression": MODELS[chosen].fit, "persons": _every_option},
+                chosen,
+                set(facts) - {"categorical"},
+                "model",
+            )
+            model = MODELS[chosen](**given.of("Model"), categorical=facts.pop("categorical", None))
+            model.fit(people, places, by=given["by"], coords=coords, progress=bar, **facts)
+        else:
+            named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
+            margins = job.read("margins") if "margins" in given else None
+            totals = cl.Places(places, by=given["by"], coords=coords, margins=margins, **named)
+            unmatched = given.get("unmatched", "error")
+            model = cl.EcologicalInference(**given.of("Model"))
+            model.fit(people, totals, _surveys(given, job) or None, unmatched=unmatched, progress=bar)
     said = model.convergence_
     job.say(f"Fitted {said['places']:,} places, {said['people']:,} people; {job.seconds:,.1f} s")
     return model
+
+
+def _every_option(**_: Any) -> None:
+    """Stand for the model of persons, whose options are those of nouns."""
+
+
+def _surveys(given: Given, job: Job) -> list[Any]:
+    """Describe the survey and the published shares of the files."""
+    found: list[Any] = []
+    if "survey" in given:
+        named = {option.name.removeprefix("survey_"): given[option.name] for option in SURVEYED if option.name in given}
+        found.append(cl.Survey(job.read("survey"), **named))
+    if "published_shares" in given:
+        found.append(cl.PublishedShares(job.read("published_shares")))
+    return found
 
 
 def _learn(labels: list[str], model: Any, job: Job, survey: bool) -> None:

@@ -252,8 +252,9 @@ class _Reading:
     def _truths(self, *nodes: Any) -> str:
         for node in nodes:
             if self.kind(node) not in ("boolean", "missing"):
+                part = node.sql("duckdb", comments=False)
                 raise InputError(
-                    f"{self.argument}={self.text!r}: {node.sql('duckdb', comments=False)!r} is not true or false; compare it with something."
+                    f"{self.argument}={self.text!r}: {part!r} is not true or false; compare it with something."
                 )
         return "boolean"
 

@@ -119,7 +119,9 @@ def learn_bins(people: People, encoder: Encoder, n_bins: int) -> Bins:
 def _edges(people: People, name: str, n_bins: int) -> FloatArray:
     c, w = quoted(name), people.weight_sql
     counted = f"where {c} is not null and {w} > 0"
-    few = people.answer(f"select distinct cast({c} as double) as x from people {counted} limit {n_bins + 1}")["x"].to_numpy()
+    few = people.answer(f"select distinct cast({c} as double) as x from people {counted} limit {n_bins + 1}")[
+        "x"
+    ].to_numpy()
     if len(few) <= n_bins:
         few = np.sort(few)
         return np.asarray(0.5 * (few[1:] + few[:-1]))
@@ -142,7 +144,9 @@ def _check_rows(people: People) -> int:
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise InputError(f"weight={w!r} is a column of {kind}, not of numbers; convert it, or leave weight out.")
         v = people.weight_sql
-        asked.append(f"count(*) - count({v}) as absent, min({v}) as low, max({v}) as high, count(case when {v} < 0 then 1 end) as below")
+        asked.append(
+            f"count(*) - count({v}) as absent, min({v}) as low, max({v}) as high, count(case when {v} < 0 then 1 end) as below"
+        )
         asked.append(f"min(case when {v} > 0 then {v} end) as least")
     found = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
     if not found["n"]:
@@ -155,9 +159,9 @@ def _check_rows(people: People) -> int:
             )
     if w is not None:
         if found["absent"] or found["below"] or np.isinf(found["high"]):
-            what = f"missing for {found['absent']:,}" if found["absent"] else f"{found['low']:g} at least and {found['high']:g} at most for the"
             raise InputError(
-                f"weight={w!r} is {what} people; weights must be finite and >= 0. Drop such rows with where=, or leave weight out."
+                f"weight={w!r} is missing for {found['absent']:,} people, and from {found['low']:g} to {found['high']:g} for the others; "
+                "weights must be finite and >= 0. Drop such rows with where=, or leave weight out."
             )
         if not found["high"] > 0:
             raise InputError(f"weight={w!r} is zero for everybody; at least one weight must be positive.")
@@ -184,7 +188,10 @@ def _numbers(people: People, names: Sequence[str]) -> list[Number]:
             if row[f"{end}{i}"] is not None and np.isinf(row[f"{end}{i}"]):
                 raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
     means = [_ratio(row[f"sum{i}"], row[f"weight{i}"]) for i in range(len(names))]
-    asked = [f"sum({w} * power(cast({quoted(n)} as double) - {m!r}, 2)) as s{i}" for i, (n, m) in enumerate(zip(names, means, strict=True))]
+    asked = [
+        f"sum({w} * power(cast({quoted(n)} as double) - {m!r}, 2)) as s{i}"
+        for i, (n, m) in enumerate(zip(names, means, strict=True))
+    ]
     squares = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
     found = []
     for i, name in enumerate(names):
@@ -260,7 +267,9 @@ def warn_outside_fit(people: People, encoder: Encoder, stacklevel: int = 6) -> N
             continue
         x, more = f"cast({quoted(column.name)} as double)", (column.high - column.low) / 2
         beyond = f"{x} < {column.low - more!r} or {x} > {column.high + more!r}"
-        found = people.answer(f"select count(*) as n, count(case when {beyond} then 1 end) as beyond, min({x}) as low, max({x}) as high from people")
+        found = people.answer(
+            f"select count(*) as n, count(case when {beyond} then 1 end) as beyond, min({x}) as low, max({x}) as high from people"
+        )
         n, outside, low, high = found.to_pylist()[0].values()
         if outside:
             warnings.warn(

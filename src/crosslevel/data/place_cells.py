@@ -23,6 +23,7 @@ import pyarrow as pa
 from crosslevel.data.columns import MISSING, UNKNOWN, Category, Encoder, Number, as_floats, plain_array
 from crosslevel.data.expressions import Expression, quoted
 from crosslevel.data.people import People
+from crosslevel.data.cells import sums
 from crosslevel.errors import InputError, TooManyKindsError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
@@ -33,10 +34,12 @@ MOST_PAIRS = 8_000_000
 BATCH_ROWS = 262_144
 MOST_CLUSTERED = 8_000_000
 """People held by cluster: 256 MB. Of more, a part of the clusters is left out, by the hash of their names."""
+UNDRAWN = -1
+"""Stands among the subgroups of people whose half of the clusters is drawn one by one."""
 CELL = "cell"
 """First letters of the columns that tell kinds of people."""
 Elsewhere: TypeAlias = dict[Any, tuple[float, int]]
-LabelKey: TypeAlias = tuple[tuple[Any, ...] | None, tuple[int | None, ...]]
+LabelKey: TypeAlias = tuple[tuple[Any, ...] | None, tuple[int, ...]]
 """Values of ``by``, None outside ``where``, and the numbers of the subgroups that match."""
 
 
@@ -162,12 +165,17 @@ class Bins:
         for j, column in enumerate(self.encoder.columns):
             c = quoted(column.name)
             if isinstance(column, Number):
-                above = " + ".join(f"cast({c} >= {edge!r} as int)" for edge in self.edges[column.name].tolist()) or f"{c} * 0"
+                above = (
+                    " + ".join(f"cast({c} >= {edge!r} as int)" for edge in self.edges[column.name].tolist())
+                    or f"{c} * 0"
+                )
                 c = f"({above})"
             said.append(f"{c} as {CELL}{j}")
         return said
 
-    def levels(self, table: pa.Table | pa.RecordBatch, argument: str = "people", prefix: str | None = None) -> npt.NDArray[np.int32]:
+    def levels(
+        self, table: pa.Table | pa.RecordBatch, argument: str = "people", prefix: str | None = None
+    ) -> npt.NDArray[np.int32]:
         """Give the level of every row in every column, (n, n_columns).
 
         Parameters
@@ -196,8 +204,9 @@ class Bins:
                     f"{argument}: the column {column.name!r} is missing for {int(gaps.sum()):,} row(s), and never was in fit; fill it, "
                     "leave these rows out, or fit with such people."
                 )
-            found = numbers if prefix is not None else np.searchsorted(self.edges[column.name], numbers, side="right")
-            out[:, j] = np.where(gaps, last, found)
+            edges = self.edges[column.name]
+            bin_of = numbers if prefix is not None else np.searchsorted(edges, numbers, side="right")
+            out[:, j] = np.where(gaps, last, bin_of)
         return out
 
 
@@ -375,10 +384,11 @@ def count_people(
     distinct, dense = np.unique(cell, return_inverse=True)
     n_places, n_labels = len(keys), len(names)
     order = np.argsort((place * len(distinct) + dense) * n_labels + label)
-    place, dense, label, weight, behind, square = (v[order] for v in (place, dense, label, weight, behind, square))
-    total = np.bincount(place, weights=weight, minlength=n_places)
+    place, dense, label = (v[order] for v in (place, dense, label))
+    weight, behind, square = (np.asarray(v[order], dtype=np.float64) for v in (weight, behind, square))
+    total = sums(place, weight, n_places)
     at, size = place * n_labels + label, n_places * n_labels
-    squares, count = (np.bincount(at, v, size).reshape(n_places, n_labels) for v in (square, behind))
+    squares, count = (sums(at, v, size).reshape(n_places, n_labels) for v in (square, behind))
     start = np.searchsorted(place, np.arange(n_places + 1)).astype(np.int64)
     return PlaceCells(
         codes=(distinct[:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32),
@@ -426,7 +436,7 @@ def _label_sql(people: People, wanted: Labels) -> list[str]:
 
 
 def _labels(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) -> Int64Array:
-    """Number the labels of rows; one whose half is still to be drawn has None among its subgroups."""
+    """Number the labels of rows; one whose half is still to be drawn has UNDRAWN among its subgroups."""
     names = ["asked", *(f"by{i}" for i in range(len(wanted.by)))]
     names += [f"subgroup{i}" for i in range(len(wanted.subgroups))] + ["half"] * (wanted.half is not None)
     code, parts, meanings = np.zeros(batch.num_rows, dtype=np.int64), [], []
@@ -447,7 +457,7 @@ def _labels(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) -
                 f"by={name!r} is missing for some of the people asked for; a group must be known. Leave them out with "
                 f"where='{name} is not null'."
             )
-        matched = tuple(j if held else None for j, held in enumerate(values[end - 1 :]) if held is not False)
+        matched = tuple(j if held else UNDRAWN for j, held in enumerate(values[end - 1 :]) if held is not False)
         ids[k] = known.setdefault((own if asked else None, matched), len(known))
     return ids[code]
 
@@ -459,11 +469,11 @@ def _halved(
     place, cell, label, weight, behind, square = rows
     order = np.lexsort((weight / behind, label, cell, place))
     place, cell, label, weight, behind, square = (v[order] for v in rows)
-    undrawn = np.array([None in matched for _, matched in known])
+    undrawn = np.array([UNDRAWN in matched for _, matched in known])
     final: dict[LabelKey, int] = {}
-    numbers = [[], []]  # in the second half, in the first
+    numbers: tuple[list[int], list[int]] = ([], [])  # in the second half, in the first
     for by, matched in known:
-        outside = tuple(j for j in matched if j is not None and j != last)
+        outside = tuple(j for j in matched if j not in (UNDRAWN, last))
         for half, own in enumerate((outside, (*outside, last))):
             numbers[half].append(final.setdefault((by, own), len(final)))
     drawn = np.random.default_rng(seed).binomial(np.rint(behind).astype(np.int64), 0.5) / behind
@@ -472,8 +482,8 @@ def _halved(
     out = []
     for half, share in enumerate((1.0 - first, first)):
         some = share > 0
-        own = np.array(numbers[half], dtype=np.int64)[label[some]]
-        out.append((place[some], cell[some], own, *(v[some] * share[some] for v in (weight, behind, square))))
+        label_of = np.array(numbers[half], dtype=np.int64)[label[some]]
+        out.append((place[some], cell[some], label_of, *(v[some] * share[some] for v in (weight, behind, square))))
     merged = tuple(np.concatenate(column) for column in zip(*out, strict=True))
     key = np.lexsort(merged[2::-1])
     merged = tuple(v[key] for v in merged)
@@ -485,14 +495,20 @@ def _count_clusters(people: People, bins: Bins, number: Mapping[object, int], ce
     """Gather people by cluster; those without one are each their own."""
     assert people.cluster is not None
     c, w, kept = quoted(people.cluster), people.weight_sql, 1.0
-    named, n = (people.answer(f"select count({c}) as named, count(*) as n from people").column(i)[0].as_py() for i in (0, 1))
+    named, n = (
+        people.answer(f"select count({c}) as named, count(*) as n from people").column(i)[0].as_py() for i in (0, 1)
+    )
     if not named:
         raise InputError(
             f"cluster={people.cluster!r} is missing for everybody; name the column of households, or leave it out."
         )
     while n * kept > MOST_CLUSTERED:
         kept *= 0.5
-    some = "" if kept == 1.0 else f"and md5(cast(coalesce({c}, {quoted(people.place)}) as varchar)) < '{int(kept * 2**32):08x}'"
+    some = (
+        ""
+        if kept == 1.0
+        else f"and md5(cast(coalesce({c}, {quoted(people.place)}) as varchar)) < '{int(kept * 2**32):08x}'"
+    )
     group = [f"{quoted(people.place)} as place", *bins.sql()]
     numbers = ", ".join(str(i + 2) for i in range(len(group)))
     found = people.answer(
@@ -515,4 +531,6 @@ def _count_clusters(people: People, bins: Bins, number: Mapping[object, int], ce
     order = np.lexsort((weight, cell, own, place))
     place, own = place[order], own[order]
     new = np.append(False, (np.diff(place) != 0) | (np.diff(own) != 0))
-    return Clusters(place, cell[order].astype(np.int32), np.cumsum(new), weight[order], kept)
+    return Clusters(
+        place, cell[order].astype(np.int32), np.cumsum(new), np.asarray(weight[order], dtype=np.float64), kept
+    )

@@ -69,12 +69,13 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
         text = os.fspath(path)
         if not text:
             raise FileError(f"{argument} is an empty file name; name a file, a folder or a pattern.")
-        if os.path.isdir(text):
-            own = [one for one in sorted(Path(text).iterdir()) if format_of(one) and not one.name.startswith((".", "_"))]
-        elif glob.has_magic(text) and not os.path.exists(text):
-            own = [Path(one) for one in sorted(glob.glob(text, recursive=True)) if os.path.isfile(one)]
+        here = Path(text)
+        if here.is_dir():
+            own = [one for one in sorted(here.iterdir()) if format_of(one) and not one.name.startswith((".", "_"))]
+        elif glob.has_magic(text) and not here.exists():
+            own = [one for one in map(Path, sorted(glob.iglob(text, recursive=True))) if one.is_file()]  # noqa: PTH207
         else:
-            own = [Path(text)]
+            own = [here]
         if not own or not all(one.is_file() for one in own):
             raise FileError(f"{argument}={text!r} names no file that is there; check the path.")
         found += own
@@ -83,7 +84,9 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
         raise FileError(f"{strange[0]} has an ending that says no format; the endings are {listed(FORMATS, 12)}.")
     kinds = {format_of(one) for one in found}
     if len(kinds) > 1:
-        raise FileError(f"{argument} names files of several formats ({listed(sorted(map(str, kinds)))}); pass one format.")
+        raise FileError(
+            f"{argument} names files of several formats ({listed(sorted(map(str, kinds)))}); pass one format."
+        )
     twice = [one for one in found if found.count(one) > 1]
     if twice:
         raise FileError(f"{argument} names {twice[0]} twice, so that everybody in it counts twice; name it once.")
@@ -115,7 +118,11 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     >>> plain_type(pa.float32()), plain_type(pa.uint8()), plain_type(pa.dictionary(pa.int8(), pa.string()))
     (DataType(double), DataType(int64), DataType(string))
     """
-    of = {"number": pa.int64() if pa.types.is_integer(kind) else pa.float64(), "text": pa.string(), "missing": pa.string()}
+    of = {
+        "number": pa.int64() if pa.types.is_integer(kind) else pa.float64(),
+        "text": pa.string(),
+        "missing": pa.string(),
+    }
     return of.get(kind_of(kind), kind)
 
 
@@ -294,7 +301,9 @@ def _read_arrow(path: Path) -> pa.Table:
         try:
             return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
         except (pa.ArrowInvalid, OSError) as error:
-            raise FileError(f"{path} cannot be read as Arrow: it is truncated, damaged or of another format.") from error
+            raise FileError(
+                f"{path} cannot be read as Arrow: it is truncated, damaged or of another format."
+            ) from error
 
 
 def _orders(table: pa.Table) -> dict[str, list[Any]]:

@@ -62,7 +62,9 @@ class Survey:
             if not isinstance(value, str) and not (value is None and argument == "by"):
                 raise InputError(f"survey: {argument}={value!r} is not text; name it.")
         if isinstance(self.weight, set | frozenset):
-            raise InputError(f"survey: weight={self.weight!r} has no order; pass a list, the weight first, then its replicates.")
+            raise InputError(
+                f"survey: weight={self.weight!r} has no order; pass a list, the weight first, then its replicates."
+            )
         frames.check_columns(self.table, [self.outcome, *([self.by] if self.by else []), *self.weights], "survey")
         value = self.selection
         if value != MEASURED and (
@@ -134,7 +136,9 @@ def read_surveys(given: Any) -> tuple[tuple[Survey, ...], PublishedShares | None
         raise InputError("survey holds PublishedShares twice; put their rows in one table, with a column of sources.")
     names = [one.name for one in surveys]
     if len(set(names)) < len(names):
-        raise InputError(f"survey: {max(names, key=names.count)!r} is the name of two surveys; give each its own name=.")
+        raise InputError(
+            f"survey: {max(names, key=names.count)!r} is the name of two surveys; give each its own name=."
+        )
     if len({one.selection for one in surveys}) > 1:
         raise InputError("surveys have different selection=; state one for all.")
     return surveys, shares[0] if shares else None

@@ -344,7 +344,9 @@ def coordinates(table: pa.Table, coords: Sequence[str], names: Sequence[object])
     return np.column_stack(xy)
 
 
-def match_places(found: PlaceTotals, keys: Sequence[object], weight: FloatArray, n_rows: IntArray, unmatched: str) -> PlaceTotals:
+def match_places(
+    found: PlaceTotals, keys: Sequence[object], weight: FloatArray, n_rows: IntArray, unmatched: str
+) -> PlaceTotals:
     """Keep the places where people live, in the order of ``keys``, and refuse (or tell) what has no partner.
 
     Parameters

@@ -222,7 +222,7 @@ class PlaceEstimator(BaseEstimator):
         return self._signed(found, "cross_validate", asked | {"random_state": seed}, seed)
 
     def _source(
-        self, request: Request, question: Question, people: Batches, progress: Progress | None
+        self, request: Request, question: Question, people: Any, progress: Progress | None
     ) -> tuple[Source, list[str]]:
         """Go over the people once and cut places in the parts asked for."""
         raise NotImplementedError
@@ -231,7 +231,7 @@ class PlaceEstimator(BaseEstimator):
         """Give mean and variance of the logit of every fitted place's rate."""
         raise NotImplementedError
 
-    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches, table: pa.Table) -> Moments:
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Any, table: pa.Table) -> Moments:
         """Give mean and variance of the logit of new places' rates; ``terms`` are over the fitted and the new, ``table`` has the new."""
         raise NotImplementedError
 
@@ -239,7 +239,7 @@ class PlaceEstimator(BaseEstimator):
         """Predict the logit of every place from those outside its fold."""
         raise NotImplementedError
 
-    def _open_people(self, people: Any, places: pa.Table | None = None) -> Batches:
+    def _open_people(self, people: Any, places: pa.Table | None = None) -> Any:
         """Open the people given, or those of the fit; ``places`` are new ones whose people are asked for."""
         return open_people(getattr(self, "people_", None) if people is None else people, self.arguments_["where"])
 
@@ -266,7 +266,9 @@ class PlaceEstimator(BaseEstimator):
     def _read_places(self, places: Places) -> PlaceTotals:
         """Check places, and everything that can be checked before anybody is read."""
         if self.spatial is None and places.coords is not None:
-            raise InputError("coords have no effect with spatial=None; leave them out of Places, or name a spatial kernel.")
+            raise InputError(
+                "coords have no effect with spatial=None; leave them out of Places, or name a spatial kernel."
+            )
         found = places.read()
         read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
         return found

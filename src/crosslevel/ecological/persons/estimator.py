@@ -51,13 +51,17 @@ class Described:
 def read_people(people: People | GroupCounts, places: Places) -> tuple[dict[str, Any] | None, People]:
     """Give people, and what was counted in columns of places where those stand for them."""
     if not isinstance(places, Places):
-        raise InputError(f"places is a {type(places).__name__}; pass crosslevel.Places(data, by=..., successes=..., trials=...).")
+        raise InputError(
+            f"places is a {type(places).__name__}; pass crosslevel.Places(data, by=..., successes=..., trials=...)."
+        )
     if isinstance(people, GroupCounts):
         if places.margins is not None:
             raise InputError("margins are beside GroupCounts, which are counts themselves; leave margins out.")
         return asdict(people), people.people(places.table, places.by, places.trials)
     if not isinstance(people, People):
-        raise InputError(f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or crosslevel.GroupCounts(...).")
+        raise InputError(
+            f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or crosslevel.GroupCounts(...)."
+        )
     if people.cluster == people.place:
         raise InputError(f"cluster={people.cluster!r} names the places themselves; name the column of households.")
     return None, people
@@ -275,7 +279,7 @@ class EcologicalInference(PlaceEstimator):
             notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
         kept = None if groups is not None else people  # made again from places where they are asked for
-        roles = {"people": people.roles(), "places": places.roles(), "groups": groups}
+        roles: dict[str, Any] = {"people": people.roles(), "places": places.roles(), "groups": groups}
         roles |= {"surveys": [one.name for one in surveys]}
         self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, roles, seed, quiet)
         self.margins_ = table

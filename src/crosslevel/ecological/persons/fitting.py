@@ -183,7 +183,9 @@ def _smooth(
     return rake(levels, cells.pairs, found.shares, columns), found
 
 
-def describe_input(places: PlaceTotals, cells: PlaceCells, bins: Bins, known: FloatArray | None, counted: bool) -> list[str]:
+def describe_input(
+    places: PlaceTotals, cells: PlaceCells, bins: Bins, known: FloatArray | None, counted: bool
+) -> list[str]:
     """Say where totals look like samples, weights do not follow them, and counts of places contradict the people sampled there."""
     said = describe_totals(places.totals, cells.total, counted)
     n = places.totals.trials[int(places.totals.turnout)]

@@ -120,7 +120,7 @@ def read_labels(
     elif isinstance(labels, Mapping):
         queries = {str(name): str(query) for name, query in labels.items()}
     else:
-        queries = {str(label): is_value(label, True if pa.types.is_boolean(people.schema.field(label).type) else 1) if label in names else str(label) for label in labels}
+        queries = {str(label): _yes(people, label) if label in names else str(label) for label in labels}
     if not queries:
         raise InputError("labels is empty; name columns of 0 and 1, or conditions such as 'tenure = 1'.")
     more = hidden or {}
@@ -134,11 +134,14 @@ def read_labels(
             if column not in names:
                 raise unknown_name("hidden", column, names)
         if people.place in query.columns:
-            raise InputError(
-                f"labels: {name!r} asks for the place {people.place!r} itself; a label is about people."
-            )
+            raise InputError(f"labels: {name!r} asks for the place {people.place!r} itself; a label is about people.")
         read.append(Label(name, query, tuple(dict.fromkeys([*query.columns, *more.get(name, ())]))))
     return read
+
+
+def _yes(people: People, column: str) -> str:
+    """Write the condition that a column of 0 and 1, or of true and false, says yes."""
+    return is_value(column, True if pa.types.is_boolean(people.schema.field(column).type) else 1)
 
 
 def _automatic(people: People) -> dict[str, str]:

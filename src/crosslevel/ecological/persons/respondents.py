@@ -97,7 +97,9 @@ def count_respondents(
     names = tuple(one.name for one in surveys)
     area_names, areas = _areas(places, surveys[0].by)
     if len({one.by for one in surveys}) > 1:
-        raise InputError("surveys name different columns in by=, and respondents of one model live in areas of one kind.")
+        raise InputError(
+            "surveys name different columns in by=, and respondents of one model live in areas of one kind."
+        )
     parts, size_of, effective, notes = [], [], [], []
     strides = bins.strides()
     for number, one in enumerate(surveys):
@@ -270,7 +272,9 @@ def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched
         return np.full(table.num_rows, EVERYWHERE, dtype=np.intp)
     column = plain_array(table, by, "survey: by")
     if pa.types.is_nested(column.type):
-        raise InputError(f"survey: by={by!r} is a column of {column.type}; name areas by text or numbers, as in places.")
+        raise InputError(
+            f"survey: by={by!r} is a column of {column.type}; name areas by text or numbers, as in places."
+        )
     values = column.to_pylist()
     number = {v: i for i, v in enumerate(names)}
     strange = [v for v in dict.fromkeys(values) if v is not None and v not in number]

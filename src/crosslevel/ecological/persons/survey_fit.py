@@ -301,7 +301,14 @@ def fuse_again(model: EcologicalInference, selection: Selection) -> None:
     assert model.surveyed_ is not None
     before = {*model.survey_.said, *model.survey_.loud}
     allowance = allowance_of(model.model_, model.confounding_)
-    given = (model.cells_, model.places_, model.surveyed_, allowance, selection, any(one.compare for one in model.surveys_))
+    given = (
+        model.cells_,
+        model.places_,
+        model.surveyed_,
+        allowance,
+        selection,
+        any(one.compare for one in model.surveys_),
+    )
     model.model_, found = fuse_questions(model.model_, *given, checks.count_jobs(None))
     model.survey_ = found
     model.warnings_ = (*(text for text in model.warnings_ if text not in before), *found.loud, *found.said)
