@@ -31,9 +31,13 @@ def folder(world, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(world):
-    made = cl.EcologicalInference(categorical=["sex"], n_bins=4, random_state=3)
-    return made.fit(
-        world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat")
+    return cl.EcologicalInference(n_bins=4, random_state=3).fit(*nouns(world))
+
+
+def nouns(world, **people):
+    return (
+        cl.People(world.people, by="region", weight="weight", categorical=["sex"], **people),
+        cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat")),
     )
 
 
@@ -108,8 +112,9 @@ def test_a_survey_beside_the_totals(crosslevel, folder, world):
     poll = world.survey(400, random_state=1)
     pacsv.write_csv(poll, folder / "poll.csv")
     columns = [word for name in ("age_group", "race", "sex") for word in ("--columns", name)]
-    options = ("--survey", "poll.csv", "--survey-outcome", "voted_dem", "--survey-by", "state", "--selection", "0.2")
-    asked = ("--compare", "--estimate", "race", "--rollup", "all", "--out", "found", "--report", "--json")
+    options = ("--survey", "poll.csv", "--survey-outcome", "voted_dem", "--survey-by", "state")
+    options += ("--survey-selection", "0.2", "--survey-compare")
+    asked = ("--estimate", "race", "--rollup", "all", "--out", "found", "--report", "--json")
     answer = crosslevel(*ASKED, *columns, *options, *asked, cwd=folder)
     told = json.loads(answer.out)
     assert "What the survey moved" in (folder / "found" / "report.html").read_text()
@@ -117,28 +122,16 @@ def test_a_survey_beside_the_totals(crosslevel, folder, world):
     assert told["survey"]["surveys"][0]["respondents"] == 400
     assert told["survey"]["selection"] == {"sd": 0.2, "from": "as stated in fit", "columns": {}}
     with quiet():
-        made = cl.EcologicalInference(categorical=["sex"], n_bins=4, random_state=3).fit(
-            world.people,
-            world.places,
-            by="region",
-            weight="weight",
-            successes="dem",
-            trials="votes",
-            coords=("lon", "lat"),
-            columns=["age_group", "race", "sex"],
-            survey=poll,
-            survey_outcome="voted_dem",
-            survey_by="state",
-            selection=0.2,
-        )
+        described = cl.Survey(poll, outcome="voted_dem", by="state", selection=0.2)
+        made = cl.EcologicalInference(n_bins=4, random_state=3)
+        made.fit(*nouns(world, columns=["age_group", "race", "sex"]), described)
     assert told["survey"]["surveys"][0]["offset"] == pytest.approx(made.survey_.surveys["offset"][0].as_py(), abs=1e-6)
 
 
-def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, world):
+def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
     votes = np.asarray(world.places["votes"])
     dem = np.asarray(world.places["dem"])
     pq.write_table(world.places.append_column("rep", pa.array(votes - dem)), folder / "two.parquet")
-    (folder / "poll.csv").write_text("subgroup,dem,rep\nsex == 2,300,200\n")
     asked = (
         "ecological",
         "people.parquet",
@@ -147,7 +140,7 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
         *SETTINGS,
         *shlex.split("--outcome dem --outcome rep"),
     )
-    options = shlex.split("--population population --group state --evidence poll.csv --n-features 32 --feature-map rff")
+    options = shlex.split("--population population --group state --n-features 32 --feature-map rff")
     options += ("--model", "regression")
     more = ("--metric", "plane", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
     told = json.loads(
@@ -169,7 +162,6 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
             coords=("lon", "lat"),
             columns=["age", "sex"],
             where="age >= 25",
-            evidence={"subgroup": ["sex == 2"], "dem": [300], "rep": [200]},
         )
     expected = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
@@ -177,11 +169,10 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
         crosslevel(*asked, *options, "--estimate", "sex", "--denominator", "turnout", "--json", cwd=folder).out
     )
     assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
-    assert told["fit"]["evidence_rows"] == 1
 
 
 def test_columns_are_hidden_to_learn_confounding(crosslevel, folder):
-    labels = ("race == 'white'", "sex == 2", "education == 'bachelor'")
+    labels = ("race = 'white'", "sex = 2", "education = 'bachelor'")
     asked = [word for label in labels for word in ("--learn-confounding", label)]
     told = json.loads(crosslevel(*ASKED, *asked, "--estimate", "sex", "--rollup", "all", "--json", cwd=folder).out)
     assert told["confounding"]["words"].startswith(f"tau {told['confounding']['tau']:.2f} from 3 columns")
@@ -231,7 +222,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
             ("--estimate", "sex", "--cross-validate", "3", "--leave-out", "state"),
             "--leave-out and --cross-validate exclude one another",
         ),
-        (("--estimate", "sex", "--survey", "nothing.csv"), "nothing.csv"),
+        (("--estimate", "sex", "--survey", "nothing.csv", "--survey-outcome", "y"), "nothing.csv"),
         (("--estimate", "sex", "--measure-selection"), "--measure-selection goes with --learn-confounding"),
         (("--estimate", "sex", "--n-features", "64"), "--n-features is not an option of --model persons"),
         (("--estimate", "sex", "--n-draws", "5"), "--n-draws 5 is not a whole number from 50"),
@@ -302,7 +293,8 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
     levels = {"race": {"white": "vap_white", "black": "vap_black", "other": "other"}}
     with quiet():
         model = cl.EcologicalInference(spatial=None, nugget_by="county", random_state=0)
-        model.fit(None, pa.table(table), by="precinct", successes="dem", trials="votes", composition=levels)
+        places = cl.Places(pa.table(table), by="precinct", successes="dem", trials="votes")
+        model.fit(cl.GroupCounts(levels), places)
         expected = model.estimate(by="race", rollup="all", n_draws=60)
     rows = json.loads(done.out)["answers"]["race-everywhere"]["rows"]
     assert [row["estimate"] for row in rows] == pytest.approx(expected["estimate"].tolist(), abs=1e-9)

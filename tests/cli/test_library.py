@@ -39,9 +39,11 @@ def write_nation(where: Path) -> Any:
 
 
 def ask_ecological(world: Any) -> dict[str, Estimates]:
-    model = cl.EcologicalInference(categorical=["sex"], n_bins=4, random_state=3)
-    named = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": ["age", "sex"]}
-    model.fit(world.people, world.places, coords=("lon", "lat"), **named)
+    model = cl.EcologicalInference(n_bins=4, random_state=3)
+    model.fit(
+        cl.People(world.people, by="region", weight="weight", columns=["age", "sex"], categorical=["sex"]),
+        cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat")),
+    )
     return {
         "sex-everywhere": model.estimate(by="sex", rollup="all", n_draws=60, level=0.8),
         "sex-by-region": model.estimate(by="sex", n_draws=60, level=0.8),

@@ -248,7 +248,12 @@ def labels_of(request: Request, schema: pa.Schema) -> Labels:
     return Labels(request.by, queries, where)
 
 
-def cut_places(cells: PlaceCells, request: Request, types: Mapping[str, pa.DataType]) -> list[Parts]:
+def cut_places(
+    cells: PlaceCells,
+    request: Request,
+    types: Mapping[str, pa.DataType],
+    orders: Mapping[str, Sequence[Any]] | None = None,
+) -> list[Parts]:
     """Cut places in the parts that are asked for: one partition for all levels of ``by``, or one for each named subgroup.
 
     Parameters
@@ -257,14 +262,21 @@ def cut_places(cells: PlaceCells, request: Request, types: Mapping[str, pa.DataT
         Counted with the labels of the request.
     request : Request
     types : mapping of by column to its Arrow type
+    orders : mapping of by column to its values in order, optional
+        Where they have an order of their own.
     """
     names, q, place = list(request.subgroups), cells.pairs.n_places, cells.pairs.place
+    positions = {n: {v: i for i, v in enumerate(order)} for n, order in (orders or {}).items()}
+
+    def rank(values: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
+        return _sortable(tuple(positions.get(n, {}).get(v, v) for n, v in zip(request.by, values, strict=True)))
+
     out = []
     for k in range(max(len(names), 1)):
         own = [
             values if values is not None and (not names or k in matched) else None for values, matched in cells.labels
         ]
-        values = sorted({v for v in own if v is not None}, key=_sortable)
+        values = sorted({v for v in own if v is not None}, key=rank)
         position = {v: j for j, v in enumerate(values)}
         level = np.array([REST if v is None else position[v] for v in own], dtype=np.intp)
         columns: dict[str, pa.Array] = {n: pa.array([v[j] for v in values], types[n]) for j, n in enumerate(request.by)}

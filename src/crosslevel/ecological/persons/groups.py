@@ -431,7 +431,7 @@ def source_of(model: EcologicalInference, request: Request, question: Question, 
     found = count_again(model, people, labels_of(request, people.schema))
     types = {name: people.schema.field(name).type for name in request.by}
     allowance = allowance_of(model.model_, model.confounding_) if question.interval == "confounding" else None
-    parts, columns = cut_places(found, request, types), cutting_columns(request, people.schema)
+    parts, columns = cut_places(found, request, types, people.table.orders), cutting_columns(request, people.schema)
     return GroupSource(model.model_, found, parts, columns, places.totals, allowance, count_jobs(None))
 
 
