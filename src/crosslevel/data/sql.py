@@ -236,7 +236,7 @@ class Local(Table):
                 f"count({c}) filter (where {whole}), count({c}) filter (where regexp_matches(trim({c}), {quoted(CODE, chr(39))})), "
                 f"max(case when {whole} then length(trim({c})) end)"
             )
-        row = list(self.connection.sql(f"select {', '.join(said)} from ({text})").fetchone())
+        row = list(self.connection.sql(f"select {', '.join(said)} from ({text})").fetchall()[0])
         typed = []
         for name in names:
             (n, strange, whole, codes, digits), row = row[:5], row[5:]
