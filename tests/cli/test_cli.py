@@ -62,7 +62,7 @@ def test_info_tells_the_versions():
     assert facts["packages"]["numpy"]
     assert facts["cores"] >= 1
     assert facts["memory_gib"] > 0
-    assert set(facts["extras"]) == {"bayes", "geo", "report", "docx", "effects", "spark", "readers"}
+    assert set(facts["extras"]) == {"bayes", "geo", "report", "docx", "spark", "readers"}
     assert facts["engines"]["local"] == "ready"
     assert (
         facts["engines"]["spark"] in ("ready", "pip install crosslevel[spark]") or "Java" in facts["engines"]["spark"]

@@ -53,5 +53,3 @@ def test_totals_are_found_and_chance_is_left_alone():
     assert total_rows(np.array([[1.0, 2], [np.nan, 1], [1, 3]])) == [2]
     assert total_rows(np.array([[1.0, 2], [2, 4], [3, 6]])) == []
     assert total_rows(np.array([[1.0, 2], [1, 2], [0, 0]])) == []
-    parts = np.array([[1.0, 2], [3, 1], [4, 3], [5, 1], [9, 1]])
-    assert total_rows(parts, ["n", "n", "n", "s", "s"]) == [2]

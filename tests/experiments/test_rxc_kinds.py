@@ -79,12 +79,6 @@ def test_rho_is_learned_without_the_state_it_is_scored_on(study):
     )  # tables that are warned of teach nothing
 
 
-def test_numbers_of_candidates_mean_another_in_each_district(study):
-    X, T = np.array([[60.0, 40.0], [50.0, 50.0]]), np.array([[10.0, 80.0, 10.0], [20.0, 70.0, 10.0]])
-    known = study.Known("d", ("A", "B"), ("A", "B", "other"), X, T, np.ones((2, 3)))
-    assert study.unnamed(known).outcomes == ("candidate 1", "candidate 0", "other")
-
-
 @pytest.mark.data
 def test_shipped_constants_hold_on_single_tables(real_data, study):
     limits = {"senc": 1.3, "eco_reg": 1.0, "NC 3x3": 4.5, "NC 5x3": 5.0}

@@ -12,7 +12,6 @@ from crosslevel.binned.baselines import shared_volumes, slack
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.errors import listed
 from crosslevel.typing import FloatArray
 
 SMALL = 10.0
@@ -51,8 +50,10 @@ def privacy_warnings(regions: Regions, y: FloatArray, noise: FloatArray | float 
         return f"row {row}" if names is None else names[row]
 
     said = [f"{name(i)} without {' and '.join(map(name, inside))} holds {total:.0f}" for i, inside, total in found]
+    more = f"; and {len(said) - 3:,} more" if len(said) > 3 else ""
+    shown = "; ".join(said[:3]) + more
     return (
-        f"privacy: differences of nested totals reveal {len(found)} small group(s): {listed(said, 3)}. Publish coarser or noisier totals, "
+        f"privacy: differences of nested totals reveal {len(found)} small group(s): {shown}. Publish coarser or noisier totals, "
         "or fewer that overlap.",
     )
 
