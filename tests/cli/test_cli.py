@@ -93,12 +93,7 @@ def test_demo_prints_the_table_and_writes_the_report(tmp_path, demo):
     path = tmp_path / "demo" / "report.html"
     assert "demo/report.html" in out
     page = path.read_text()
-    for words in (
-        "By race in each region",
-        "First subgroup",
-        "Difference: the first less the second",
-        "The nation",
-    ):
+    for words in ("By race in each region", "First subgroup", "Difference: the first less the second", "The nation"):
         assert words in page
     assert "default-src 'none'" in html.unescape(page)
     assert "unsafe-eval" not in page

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,13 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("rxc_kinds")
+def study(experiment):
+    return experiment("rxc_kinds")
 
 
 def people(n=4000, units=40):

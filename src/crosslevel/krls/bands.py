@@ -12,12 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel import charts
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
-from crosslevel.errors import unknown_name
 from crosslevel.krls import heterogeneity
 from crosslevel.krls.effects import Effect, scales
 from crosslevel.krls.model import Fit
 from crosslevel.krls.prediction import bias_allowance, effect_band
-from crosslevel.krls.reading import Encoding, read_predict
+from crosslevel.krls.reading import Encoding, find_places, read_predict
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import FloatArray, IntArray
@@ -198,14 +197,3 @@ class EffectBands(BaseEstimator):
 def some_rows(n: int, most: int, seed: int = 0) -> IntArray:
     """Give all of n rows, or a random part of them, in order."""
     return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-
-
-def find_places(
-    wanted: str | Sequence[str] | None, argument: str, names: Sequence[str], what: str = "column"
-) -> list[int]:
-    """Find names among those known; all of them when None is wanted."""
-    chosen = list(names) if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
-    for name in chosen:
-        if name not in names:
-            raise unknown_name(argument, name, list(names), what)
-    return [list(names).index(name) for name in chosen]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
@@ -18,11 +17,10 @@ from crosslevel.data.checks import align_rows
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelError, InputError, listed, unknown_name
 from crosslevel.krls import heterogeneity, subgroups
-from crosslevel.krls.bands import METHOD, EffectBands, find_places, some_rows
+from crosslevel.krls.bands import METHOD, EffectBands, some_rows
 from crosslevel.krls.effects import Effect
 from crosslevel.krls.inference import Inference, infer
-from crosslevel.krls.model import cluster_pairs
-from crosslevel.krls.reading import read_clusters, read_predict, spread_rows
+from crosslevel.krls.reading import find_places, read_predict, spread_rows
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray, IntArray
@@ -62,7 +60,6 @@ class EffectReports(EffectBands):
         *,
         along: str | Sequence[str] | None = None,
         differences: bool = False,
-        cluster: Any = None,
     ) -> Estimates:
         """Give the average effects, a row per term, or per term and subgroup, or their slopes along covariates.
 
@@ -80,9 +77,6 @@ class EffectReports(EffectBands):
             binary column it is the difference between the two groups. An effect that rises and falls again can have no slope.
         differences : bool
             Give the differences between all pairs of subgroups instead: the group of the row less that of ``versus``.
-        cluster : (n,), optional
-            Labels of the rows that fit was given, by which errors are correlated: the same fit with cluster-robust errors
-            (CR3), whatever ``cluster`` it was fitted with.
 
         Returns
         -------
@@ -109,14 +103,12 @@ class EffectReports(EffectBands):
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
-        if cluster is not None:
-            return self._clustered(cluster).effects(level, target, by, along=along, differences=differences)
         if along is not None:
             others = {"target": target, "by": by, "differences": differences}
             checks.refuse_idle_arguments(type(self).effects, others, "with along=, whose slopes are those of all rows")
             return self._slopes(along, level)
         found, groups = self._averages(by, target)
-        effects = self._effects
+        effects, cells = self._effects, self._model.cells
         call = f"effects(level={level!r}, target={target!r}"
         if by is None:
             if differences:
@@ -145,23 +137,22 @@ class EffectReports(EffectBands):
             level=level,
             target=target,
             title=title,
-            warnings=self._describe_slices(groups),
+            warnings=subgroups.describe_slices(groups, cells, effects, self.encoding_.names),
             keys=keys,
             extra=extra,
         )
 
-    def effects_covariance(self, target: str = "sample", by: Any = None, *, cluster: Any = None) -> FloatArray:
+    def effects_covariance(self, target: str = "sample", by: Any = None) -> FloatArray:
         """Give the joint covariance of the estimates of :meth:`effects`, for tests of several or of differences.
 
         Parameters
         ----------
         target : {"sample", "population"}
-        by, cluster : optional
+        by : optional
             As in :meth:`effects`, whose rows the covariance has.
         """
         check_is_fitted(self, "penalty_")
-        fitted = self if cluster is None else self._clustered(cluster)
-        return fitted._averages(by, target)[0].covariance
+        return self._averages(by, target)[0].covariance
 
     def effects_at(self, X: Any) -> FloatArray:
         """Evaluate the effects at new rows, (n, n_effects), in the units of the data."""
@@ -247,12 +238,11 @@ class EffectReports(EffectBands):
             tables["bands"] = self._bands(range(n_terms), cells.X[some_rows(len(cells.X), REPORT_BANDS)], level)
         return tables
 
-    def plot_effects(self, kind: str = "distribution", ax: Axes | None = None) -> Axes:
-        """Draw all effects: their distribution over the rows, or their averages by size.
+    def plot_effects(self, ax: Axes | None = None) -> Axes:
+        """Draw the distribution of all effects over the rows.
 
         Parameters
         ----------
-        kind : {"distribution", "ranking"}
         ax : matplotlib.axes.Axes, optional
 
         Examples
@@ -263,10 +253,6 @@ class EffectReports(EffectBands):
         'Distribution of effects'
         """
         check_is_fitted(self, "penalty_")
-        if kind == "ranking":
-            return charts.effect_ranking(self.effects(), ax)
-        if kind != "distribution":
-            raise unknown_name("kind", kind, ["distribution", "ranking"], "picture")
         return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
     def _averages(self, by: Any, target: str) -> tuple[Inference, subgroups.Subgroups]:
@@ -305,19 +291,6 @@ class EffectReports(EffectBands):
             keys={"along": [names[c] for c in columns] * len(self._effects)},
             extra={"correlation": correlation.reshape(-1)},
         )
-
-    def _clustered(self, cluster: Any) -> Self:
-        """Give the same fit with errors by cluster."""
-        if getattr(self, "_outcome", None) is None:
-            raise InputError("this model was saved, and a saved model holds nobody's outcome; fit it again for this.")
-        model, cells = self._model, self._model.cells
-        codes = read_clusters(self._in_order(cluster, "cluster"), self._used)
-        y = (self._outcome - model.y_mean) / model.y_sd
-        pairs = cluster_pairs(cells.row, len(cells.m), codes, cells.row_weight, y)
-        found = copy.copy(self)
-        found._model = replace(model, cells=replace(cells, clusters=pairs))
-        found._cluster, found._inferred = codes, None
-        return found
 
     def _in_order(self, values: Any, argument: str) -> Any:
         """Put labels of rows that carry an index in the order of the rows of X."""
@@ -391,22 +364,6 @@ class EffectReports(EffectBands):
             provenance=self._provenance(call),
             frame=self._frame,
         )
-
-    def _describe_slices(self, groups: subgroups.Subgroups) -> list[str]:
-        """Say which effects are shown within slices of their own covariate."""
-        cells, names = self._model.cells, self.encoding_.names
-        cut = [
-            e.term
-            for e in self._effects
-            if e.switch is None
-            and (names[e.column] in groups.columns or subgroups.cut_on(groups, cells, cells.X[:, e.column]))
-        ]
-        if not cut:
-            return []
-        return [
-            f"the groups are slices of {listed(cut)}, whose own effect is then nearly that at a point: where it changes within "
-            "about one standard deviation, its interval can fall short."
-        ]
 
 
 def _describe_by(by: Any) -> str:

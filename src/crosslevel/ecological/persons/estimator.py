@@ -297,7 +297,7 @@ class EcologicalInference(OnEngine, PlaceEstimator):
         learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         bins, cells, coarser = fitting.count_in_bins(
-            stream, learned, int(self.n_bins), by, found.keys, weight, cluster, progress, grouped, engine
+            stream, learned, self.n_bins, by, found.keys, weight, cluster, progress, grouped, engine
         )
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
