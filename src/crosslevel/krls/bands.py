@@ -1,4 +1,4 @@
-"""Effects of a fitted `KRLS` at rows, with bands, and their picture."""
+"""Effects at rows with bands, and their pictures: what `KRLS` answers row by row."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ METHOD = "kernel regularized least squares"
 
 
 class EffectBands(BaseEstimator):
-    """A fitted model with bands of its effects at rows."""
+    """A fitted model with its effects at rows."""
 
+    missing: str
     _model: Fit
     _effects: tuple[Effect, ...]
     _pointwise: FloatArray
@@ -144,6 +145,23 @@ class EffectBands(BaseEstimator):
             level=level,
             left_out=len(model.cells.m) - len(rows),
         )
+
+    def plot_effects(self, ax: Axes | None = None) -> Axes:
+        """Draw the distribution of all effects over the rows.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+
+        Examples
+        --------
+        >>> from crosslevel import KRLS
+        >>> x = np.linspace(-2, 2, 40)[:, None]
+        >>> KRLS(0.1).fit(x, np.sin(x[:, 0])).plot_effects().get_title(loc="left")
+        'Distribution of effects'
+        """
+        check_is_fitted(self, "penalty_")
+        return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
     def _bands(self, places: Sequence[int], X: FloatArray, level: float) -> Estimates:
         """Make the table of some effects at rows of the matrix, with bands: a row per term and row of X."""

@@ -1,17 +1,16 @@
-"""The methods of `KRLS` about average effects: of all rows, in subgroups, along covariates, and tables of reports."""
+"""The methods of `KRLS` about effects: averages, in subgroups, along covariates, at rows with bands, and their pictures."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel import charts
 from crosslevel.data import checks
 from crosslevel.data.checks import align_rows
 from crosslevel.data.signatures import checked
@@ -24,9 +23,6 @@ from crosslevel.krls.reading import find_places, read_predict, spread_rows
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TARGETS = ("sample", "population")
 REPORT_ROWS = 1500
@@ -44,7 +40,6 @@ RESERVED_ROWS = (*RESERVED, "row", "value", "fitted", "weight")
 class EffectReports(EffectBands):
     """A fitted model with its methods about effects."""
 
-    missing: str
     inference: str
     _inferred: Inference | None
     _used: BoolArray
@@ -237,23 +232,6 @@ class EffectReports(EffectBands):
         with contextlib.suppress(CrosslevelError):  # a large model that was loaded has no posterior of effects at rows
             tables["bands"] = self._bands(range(n_terms), cells.X[some_rows(len(cells.X), REPORT_BANDS)], level)
         return tables
-
-    def plot_effects(self, ax: Axes | None = None) -> Axes:
-        """Draw the distribution of all effects over the rows.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-
-        Examples
-        --------
-        >>> from crosslevel import KRLS
-        >>> x = np.linspace(-2, 2, 40)[:, None]
-        >>> KRLS(0.1).fit(x, np.sin(x[:, 0])).plot_effects().get_title(loc="left")
-        'Distribution of effects'
-        """
-        check_is_fitted(self, "penalty_")
-        return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
     def _averages(self, by: Any, target: str) -> tuple[Inference, subgroups.Subgroups]:
         """Estimate the average effects of all rows or of subgroups; for the population people differ, which is added."""
