@@ -21,7 +21,9 @@ def test_in_ecological_inference():
     codes = people["race"].astype("category").cat.codes.astype(int)
     places = cl.Places(world.places, by="region", successes="dem", trials="votes")
     factor, named = (
-        cl.EcologicalInference(spatial=None).fit(cl.People(people.assign(code=c), by="region", columns=["code"], **more), places)
+        cl.EcologicalInference(spatial=None).fit(
+            cl.People(people.assign(code=c), by="region", columns=["code"], **more), places
+        )
         for c, more in ((pd.Categorical(codes), {}), (codes, {"categorical": ["code"]}))
     )
     np.testing.assert_array_equal(factor.estimate(by="code")["estimate"], named.estimate(by="code")["estimate"])

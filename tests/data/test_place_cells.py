@@ -17,7 +17,7 @@ from crosslevel.data import place_cells
 from crosslevel.data.columns import Category, Encoder, Number
 from crosslevel.data.expressions import read_expression
 from crosslevel.data.people import People
-from crosslevel.data.people_columns import learn_bins, learn_columns
+from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import Bins, Labels, count_people
 from crosslevel.errors import InputError, TooManyKindsError
 
@@ -38,7 +38,14 @@ ROW = st.fixed_dictionaries(
 )
 ROWS = st.lists(ROW, min_size=1, max_size=30).filter(lambda rows: any(r["w"] and r["town"] in KEYS for r in rows))
 SCHEMA = pa.schema(
-    {"town": pa.string(), "age": pa.float64(), "race": pa.string(), "sex": pa.int64(), "w": pa.float64(), "home": pa.string()}
+    {
+        "town": pa.string(),
+        "age": pa.float64(),
+        "race": pa.string(),
+        "sex": pa.int64(),
+        "w": pa.float64(),
+        "home": pa.string(),
+    }
 )
 
 
@@ -169,7 +176,7 @@ def test_too_many_combinations_name_the_costly_columns_and_a_choice_that_works()
 
     def counted(columns):
         people = People(frame, by="town", columns=columns, categorical=columns)
-        return count_people(people, learn_bins(people, learn_columns(people).encoder, 8), ["a", "b"])
+        return count_people(people, learn_columns(people, 8).bins, ["a", "b"])
 
     every = ["job", *codes]
     with pytest.raises(InputError) as refused:

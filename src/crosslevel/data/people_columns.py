@@ -1,14 +1,14 @@
 """Learn the columns of people by SQL: levels of categories, ranges and bins of numbers, exactly and whatever the order of rows.
 
-``learned = learn_columns(people)`` chooses the columns and finds their levels; ``learn_bins(people, learned.encoder, 12)`` cuts
-numbers where the weighted quantiles are.
+``learn_columns(people).bins`` says how a person becomes a tuple of levels: the columns, their levels, and where numbers are cut.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,14 @@ from crosslevel.data.expressions import quoted
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins
 from crosslevel.errors import CrosslevelWarning, InputError, listed
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Int64Array
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
+FIRST_LOOK = 20_000
+"""Rows that clear nearly every column of telling the place, before all are looked at."""
+SAME, MOST_TIMES = 1e-12, 1000
+"""Relative difference of sums that is rounding; the most people of one value that are counted for codes of missing values."""
 ENDS = 16
 """Values at each end of a column of numbers that are looked at for codes of missing values."""
 
@@ -40,18 +44,21 @@ class Learned:
 
     Attributes
     ----------
-    encoder : Encoder
+    bins : Bins
+        Levels of categories, and of numbers in bins.
     n_rows : int
     warnings : tuple of str
         What was left out, and why.
     """
 
-    encoder: Encoder
+    bins: Bins
     n_rows: int
     warnings: tuple[str, ...] = ()
 
 
-def learn_columns(people: People, columns: Sequence[str] | None = None, codes: Sequence[str] = ()) -> Learned:
+def learn_columns(
+    people: People, n_bins: int = 12, columns: Sequence[str] | None = None, codes: Sequence[str] = ()
+) -> Learned:
     """Choose the columns of people and learn how they are read.
 
     Columns with one value are left out, and, unless they are named, those with one value within every place.
@@ -59,6 +66,8 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     Parameters
     ----------
     people : People
+    n_bins : int
+        The most bins of a number.
     columns : sequence of str, optional
         In place of those of the people.
     codes : sequence of str
@@ -67,24 +76,25 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     Examples
     --------
     >>> people = People({"town": ["a", "a", "b", "b"], "age": [30, 41, 65, 65], "sex": ["f", "m", "f", "m"]}, by="town")
-    >>> learn_columns(people).encoder.names
-    ('age', 'sex')
+    >>> learn_columns(people).bins.describe()
+    {'age': ['< 35.5', '35.5 to 53', '>= 53'], 'sex': ['f', 'm']}
     """
     named = columns is not None or people.columns is not None
     chosen = list(people.features if columns is None else columns)
     coded = {*people.categorical, *codes}
     kinds = {c: c in coded or is_categorical(people.table.stored.field(c).type, c) for c in chosen}
-    numbers = [c for c in chosen if not kinds[c]]
     n_rows = _check_rows(people)
-    found: dict[str, Category | Number] = dict(zip(numbers, _numbers(people, numbers), strict=True))
-    for name in chosen:
-        if kinds[name]:
-            found[name] = _category(people, name)
-            if name not in coded:
-                refuse_stray_text(name, list(found[name].labels), n_rows, listed)  # type: ignore[union-attr]
+    found: dict[str, Category | Number] = dict(_categories(people, [c for c in chosen if kinds[c]]))
+    for name, column in found.items():
+        if name not in coded and isinstance(column, Category):
+            refuse_stray_text(name, list(column.labels), n_rows, listed)
+    seen = {c: _spread(people, c, n_bins) for c in chosen if not kinds[c]}
+    found |= {c: _number(c, spread) for c, spread in seen.items()}
+    ends = {c: np.repeat(spread.ends, spread.times) for c, spread in seen.items()}
+    said = list(describe_codes(ends, "people", "of the lowest and highest"))
     constant = [c for c in chosen if _is_constant(found[c])]
-    leaking = [c for c in _leaking(people, chosen) if c not in constant]
-    dropped, said = list(constant), list(_describe_codes(people, numbers))
+    leaking = _leaking(people, [c for c in chosen if c not in constant])
+    dropped = list(constant)
     if constant:
         said.append(f"{len(constant)} column(s) have only one value and were left out: {listed(constant, 8)}.")
     if leaking and named:
@@ -101,39 +111,70 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     kept = tuple(found[c] for c in chosen if c not in dropped)
     if not kept:
         raise InputError(f"no column is left to use; all were constant or told the place ({listed(dropped, 8)}).")
-    return Learned(Encoder(kept), n_rows, tuple(said))
+    edges = {c.name: seen[c.name].edges for c in kept if isinstance(c, Number)}
+    return Learned(Bins(Encoder(kept), edges), n_rows, tuple(said))
 
 
-def learn_bins(people: People, encoder: Encoder, n_bins: int) -> Bins:
-    """Cut numbers in bins of about equal weight: at exact weighted quantiles, or between values where there are few.
+def fewer_bins(people: People, bins: Bins, n_bins: int) -> Bins:
+    """Cut the numbers anew, in fewer bins."""
+    return Bins(bins.encoder, {name: _spread(people, name, n_bins).edges for name in bins.edges})
 
-    Parameters
+
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """How a column of numbers is spread over people.
+
+    Attributes
     ----------
-    n_bins : int
-        The most bins of a number.
+    edges : (n_bins - 1,) or fewer
+        At exact weighted quantiles, or between values where there are few.
+    ends, times : (m,)
+        Lowest and highest values, and how many people have each.
+    low, high, mean, sd : float
+    missing : bool
     """
-    edges = {c.name: _edges(people, c.name, n_bins) for c in encoder.columns if isinstance(c, Number)}
-    return Bins(encoder, edges)
+
+    edges: FloatArray
+    ends: FloatArray
+    times: Int64Array
+    low: float
+    high: float
+    mean: float
+    sd: float
+    missing: bool
 
 
-def _edges(people: People, name: str, n_bins: int) -> FloatArray:
-    c, w = quoted(name), people.weight_sql
-    counted = f"where {c} is not null and {w} > 0"
-    few = people.answer(f"select distinct cast({c} as double) as x from people {counted} limit {n_bins + 1}")[
-        "x"
-    ].to_numpy()
-    if len(few) <= n_bins:
-        few = np.sort(few)
-        return np.asarray(0.5 * (few[1:] + few[:-1]))
-    kinds = f"select cast({c} as double) as x, sum({w}) as w from people {counted} group by 1"
-    sums = (
-        f"select x, lag(x) over (order by x) as before, sum(w) over (order by x) as below, sum(w) over () as total from ({kinds})"
+def _spread(people: People, name: str, n_bins: int) -> _Spread:
+    """Learn the spread of a column of numbers in one query over its distinct values."""
+    x, w, least = f"cast({quoted(name)} as double)", people.weight_sql, max(ENDS, n_bins + 1)
+    kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
+    ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
+    sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
+    placed = f"select x, w, n, lag(x) over (order by x) as before, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    spread = f"select *, sum(w * power(x - first / nullif(total, 0), 2)) over () as second from ({placed}) placed"
+    parts = [f"floor({part} * {n_bins} / nullif(total, 0))" for part in ("below", "(below - w)")]
+    found = people.answer(
+        f"select * from ({spread}) spread where up <= {least} or down <= {least} or {' <> '.join(parts)} order by x"
     )
-    cuts = [f"case when below >= {k} * total / {n_bins}.0 then" for k in range(1, n_bins)]
-    asked = ", ".join(f"min({cut} {c} end) as {c}{k}" for k, cut in enumerate(cuts) for c in ("x", "before"))
-    row = people.answer(f"select {asked} from ({sums}) cut where before is not null").to_pylist()[0]
-    found = [(row[f"before{k}"], row[f"x{k}"]) for k in range(len(cuts))]
-    return np.unique([_round_between(low, high) for low, high in found if high is not None])
+    missing = bool(people.answer(f"select count(*) - count({x}) as n from people")["n"][0].as_py())
+    if not found.num_rows:
+        return _Spread(np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64), np.inf, -np.inf, 0.0, 0.0, missing)
+    value, weight, below = (found[n].to_numpy().astype(np.float64) for n in ("x", "w", "below"))
+    if np.isinf(value[[0, -1]]).any():
+        raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
+    total, first, second = (float(found[n][0].as_py() or 0.0) for n in ("total", "first", "second"))
+    counted = value[weight > 0]
+    if int(found["up"][found.num_rows - 1].as_py()) <= n_bins:
+        edges = 0.5 * (counted[1:] + counted[:-1])
+    else:
+        cuts = np.arange(1, n_bins) / n_bins * total
+        at = (below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)
+        ends = zip(found["before"].take(pa.array(at)).to_pylist(), value[at].tolist(), strict=True)
+        edges = np.unique([_round_between(low, high) for low, high in ends if high > counted[0]])
+    outer = (found["up"].to_numpy() <= ENDS) | (found["down"].to_numpy() <= ENDS)
+    times = np.minimum(found["n"].to_numpy()[outer], MOST_TIMES)
+    mean, sd = (first / total, float(np.sqrt(second / total))) if total else (0.0, 0.0)
+    return _Spread(edges, value[outer], times, float(value[0]), float(value[-1]), mean, sd, missing)
 
 
 def _round_between(low: float, high: float) -> float:
@@ -150,19 +191,22 @@ def _round_between(low: float, high: float) -> float:
     return found if low < found <= high else high
 
 
+def _number(name: str, spread: _Spread) -> Number:
+    # single precision, so that sums taken in another order give the same scale
+    scale = float(np.float32(spread.sd)) or 1.0
+    return Number(name, float(np.float32(spread.mean)), scale, spread.missing, spread.low, spread.high)
+
+
 def _check_rows(people: People) -> int:
     """Refuse weights that are none, places that are missing, and nobody; count the rows."""
     asked = ["count(*) as n"]
-    for i, key in enumerate(people.keys):
-        asked.append(f"count(*) - count({quoted(key)}) as missing_{i}")
+    asked += [f"count(*) - count({quoted(key)}) as missing_{i}" for i, key in enumerate(people.keys)]
     if (w := people.weight) is not None:
         kind = people.schema.field(w).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise InputError(f"weight={w!r} is a column of {kind}, not of numbers; convert it, or leave weight out.")
         v = people.weight_sql
-        asked.append(
-            f"count(*) - count({v}) as absent, min({v}) as low, max({v}) as high, count(case when {v} < 0 then 1 end) as below"
-        )
+        asked.append(f"count(*) - count({v}) as absent, min({v}) as low, max({v}) as high")
         asked.append(f"min(case when {v} > 0 then {v} end) as least")
     found = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
     if not found["n"]:
@@ -174,68 +218,52 @@ def _check_rows(people: People) -> int:
                 f"where='{key} is not null', or give them a place of their own."
             )
     if w is not None:
-        if found["absent"] or found["below"] or np.isinf(found["high"]):
-            raise InputError(
-                f"weight={w!r} is missing for {found['absent']:,} people, and from {found['low']:g} to {found['high']:g} for the others; "
-                "weights must be finite and >= 0. Drop such rows with where=, or leave weight out."
-            )
-        if not found["high"] > 0:
-            raise InputError(f"weight={w!r} is zero for everybody; at least one weight must be positive.")
-        if found["least"] < SMALLEST_WEIGHT or found["high"] > 1 / SMALLEST_WEIGHT:
-            raise InputError(
-                f"weight={w!r} is from {found['least']:g} to {found['high']:g}; weights must be 0 or lie between {SMALLEST_WEIGHT:g} and "
-                f"{1 / SMALLEST_WEIGHT:g}, since squares of others are no numbers. Multiply all of them by one number."
-            )
+        _check_weights(w, found)
     return int(found["n"])
 
 
-def _numbers(people: People, names: Sequence[str]) -> list[Number]:
-    if not names:
-        return []
-    w, asked = people.weight_sql, []
-    for i, name in enumerate(names):
-        x = f"cast({quoted(name)} as double)"
-        seen = f"filter (where {x} is not null)"
-        asked.append(f"count(*) - count({x}) as gaps{i}, min({x}) as low{i}, max({x}) as high{i}")
-        asked.append(f"sum({w} * {x}) as sum{i}, sum({w}) {seen} as weight{i}")
-    row = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
-    for i, name in enumerate(names):
-        for end in ("low", "high"):
-            if row[f"{end}{i}"] is not None and np.isinf(row[f"{end}{i}"]):
-                raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
-    means = [_ratio(row[f"sum{i}"], row[f"weight{i}"]) for i in range(len(names))]
-    asked = [
-        f"sum({w} * power(cast({quoted(n)} as double) - {m!r}, 2)) as s{i}"
-        for i, (n, m) in enumerate(zip(names, means, strict=True))
-    ]
-    squares = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
-    found = []
-    for i, name in enumerate(names):
-        # rounded to single precision, so that sums taken in another order give the same scale
-        scale = float(np.float32(np.sqrt(_ratio(squares[f"s{i}"], row[f"weight{i}"]))))
-        low, high = row[f"low{i}"], row[f"high{i}"]
-        ends = (np.inf, -np.inf) if low is None else (low, high)
-        found.append(Number(name, float(np.float32(means[i])), scale or 1.0, bool(row[f"gaps{i}"]), *ends))
-    return found
-
-
-def _ratio(part: float | None, whole: float | None) -> float:
-    return float(part) / float(whole) if part is not None and whole else 0.0
-
-
-def _category(people: People, name: str) -> Category:
-    """Learn the levels, the most common first: what they are called then changes no draw."""
-    c, w = quoted(name), people.weight_sql
-    found = people.answer(f"select {c} as v, sum({w}) as w from people group by 1 limit {MAX_LEVELS + 2}")
-    weights = dict(zip(found["v"].to_pylist(), found["w"].to_numpy().astype(np.float32).tolist(), strict=True))
-    has_null = None in weights
-    weights.pop(None, None)
-    if len(weights) > MAX_LEVELS:
+def _check_weights(name: str, found: Mapping[str, Any]) -> None:
+    if found["absent"] or found["low"] < 0 or np.isinf(found["high"]):
+        low, high = (f"{found[end]:g}" if found[end] is not None else "nothing" for end in ("low", "high"))
         raise InputError(
-            f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of columns."
+            f"weight={name!r} is missing for {found['absent']:,} people, and from {low} to {high} for the others; weights must be "
+            "finite and >= 0. Drop such rows with where=, or leave weight out."
         )
-    levels = sorted(weights, key=lambda v: (-weights[v], v))
-    return Category(name, pa.array(levels, found["v"].type if levels else pa.string()), has_null)
+    if not found["high"] > 0:
+        raise InputError(f"weight={name!r} is zero for everybody; at least one weight must be positive.")
+    if found["least"] < SMALLEST_WEIGHT or found["high"] > 1 / SMALLEST_WEIGHT:
+        raise InputError(
+            f"weight={name!r} is from {found['least']:g} to {found['high']:g}; weights must be 0 or lie between {SMALLEST_WEIGHT:g} and "
+            f"{1 / SMALLEST_WEIGHT:g}, since squares of others are no numbers. Multiply all of them by one number."
+        )
+
+
+def _categories(people: People, names: Sequence[str]) -> dict[str, Category]:
+    """Learn the levels of columns, the most common first: what they are called then changes no draw."""
+    if not names:
+        return {}
+    columns = ", ".join(quoted(name) for name in names)
+    sets = ", ".join(f"({quoted(name)})" for name in names)
+    found = people.answer(
+        f"select {columns}, grouping({columns}) as crosslevel_set, sum({people.weight_sql}) as crosslevel_weight from people "
+        f"group by grouping sets ({sets}) limit {MAX_LEVELS * (len(names) + 1)}"
+    )
+    which, weight = found["crosslevel_set"].to_numpy(), found["crosslevel_weight"].to_numpy().astype(np.float32)
+    out, every = {}, (1 << len(names)) - 1
+    for i, name in enumerate(names):
+        own = np.flatnonzero(which == every - (1 << (len(names) - 1 - i)))  # a bit is 0 where the column is grouped by
+        values = found[name].take(pa.array(own))
+        weights = dict(zip(values.to_pylist(), weight[own].tolist(), strict=True))
+        has_null = None in weights
+        weights.pop(None, None)
+        if len(weights) > MAX_LEVELS:
+            raise InputError(
+                f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of "
+                "columns."
+            )
+        levels = [v for _, v in sorted((-weight, v) for v, weight in weights.items())]
+        out[name] = Category(name, pa.array(levels, values.type if levels else pa.string()), has_null)
+    return out
 
 
 def _is_constant(column: Category | Number) -> bool:
@@ -246,34 +274,22 @@ def _is_constant(column: Category | Number) -> bool:
 
 def _leaking(people: People, names: Sequence[str]) -> list[str]:
     """Name the columns with one value within every place, some of which has more than one row to show it."""
-    if not people.keys or not names:
+    if not people.keys:
         return []
     keys = ", ".join(quoted(key) for key in people.keys)
-    inside = ", ".join(
-        f"(min({quoted(n)}) is not distinct from max({quoted(n)}) and count({quoted(n)}) in (0, count(*))) as v{i}"
-        for i, n in enumerate(names)
-    )
-    every = ", ".join(f"bool_and(v{i}) as v{i}" for i in range(len(names)))
-    by_place = f"select {inside}, count(*) as n from people group by {keys}"
-    row = people.answer(f"select {every}, max(n) as n from ({by_place}) place").to_pylist()[0]
-    return [name for i, name in enumerate(names) if row[f"v{i}"] and row["n"] > 1]
-
-
-def _describe_codes(people: People, names: Sequence[str]) -> tuple[str, ...]:
-    """Say which columns hold numbers that look like codes of missing values."""
-    seen = {}
-    for name in names:
-        c = quoted(name)
-        ends = [
-            people.answer(
-                f"select cast({c} as double) as x, count(*) as n from people where {c} is not null "
-                f"group by 1 order by 1 {way} limit {ENDS}"
-            )
-            for way in ("asc", "desc")
-        ]
-        values = {x: n for end in ends for x, n in zip(*(end[k].to_pylist() for k in ("x", "n")), strict=True)}
-        seen[name] = np.repeat(list(values), np.minimum(list(values.values()), 1000)) if values else np.zeros(0)
-    return describe_codes(seen, "people", "of the lowest and highest values")
+    left, rows = list(names), 0
+    for source in (f"(select * from people limit {FIRST_LOOK}) people", "people"):  # the first clears nearly all
+        if not left:
+            return []
+        inside = ", ".join(
+            f"(min({quoted(n)}) is not distinct from max({quoted(n)}) and count({quoted(n)}) in (0, count(*))) as v{i}"
+            for i, n in enumerate(left)
+        )
+        every = ", ".join(f"bool_and(v{i}) as v{i}" for i in range(len(left)))
+        by_place = f"select {inside}, count(*) as n from {source} group by {keys}"
+        row = people.answer(f"select {every}, max(n) as n from ({by_place}) place").to_pylist()[0]
+        left, rows = [name for i, name in enumerate(left) if row[f"v{i}"]], row["n"]
+    return left if rows > 1 else []
 
 
 def warn_outside_fit(people: People, encoder: Encoder, stacklevel: int = 6) -> None:

@@ -8,6 +8,7 @@ as doubles in which NaN is missing, categories as text.
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
 import threading
@@ -19,10 +20,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from crosslevel.data import frames
 from crosslevel.data.expressions import Expression, kind_of, quoted
-from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed
+from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed, nearest
 from crosslevel.typing import BoolArray
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
@@ -77,7 +79,8 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
         else:
             own = [here]
         if not own or not all(one.is_file() for one in own):
-            raise FileError(f"{argument}={text!r} names no file that is there; check the path.")
+            beside = [one.name for one in here.parent.iterdir()] if here.parent.is_dir() else []
+            raise FileError(f"{argument}={text!r} does not exist.{nearest(here.name, beside)} Check the path.")
         found += own
     strange = [one for one in found if format_of(one) is None]
     if strange:
@@ -205,12 +208,12 @@ class Local(Table):
                 self.stored, self.orders = table.schema, _orders(table)
                 self.connection.register("stored", _registered(table))
             else:
-                found = self.connection.sql("select * from stored limit 0").to_arrow_table().schema
-                check_names(found.names, "people")
-                self.stored = found
+                self.stored = self.connection.sql("select * from stored limit 0").to_arrow_table().schema
 
     def _files(self) -> str:
         listing = "[" + ", ".join(quoted(str(path), "'") for path in self.files) + "]"
+        for path in self.files:
+            check_names(names_of(path), str(path))  # SQL would rename one of two that are equal but for case
         if format_of(self.files[0]) == "parquet":
             return f"select * from read_parquet({listing}, union_by_name=true)"
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
@@ -219,7 +222,6 @@ class Local(Table):
             f"delim={quoted(delimiter_of(self.files[0]), chr(39))}, quote='\"', escape='\"', nullstr={words})"
         )
         names = self.connection.sql(f"{text} limit 0").to_arrow_table().column_names
-        check_names(names, "people")
         return f"select {', '.join(self._typed(text, names))} from ({text})"
 
     def _typed(self, text: str, names: Sequence[str]) -> list[str]:
@@ -233,7 +235,7 @@ class Local(Table):
                 f"count({c}) filter (where {whole}), count({c}) filter (where regexp_matches(trim({c}), {quoted(CODE, chr(39))})), "
                 f"max(case when {whole} then length(trim({c})) end)"
             )
-        row = list(self.connection.sql(f"select {', '.join(said)} from ({text})").fetchone())
+        row = list(self.connection.sql(f"select {', '.join(said)} from ({text})").fetchall()[0])
         typed = []
         for name in names:
             (n, strange, whole, codes, digits), row = row[:5], row[5:]
@@ -282,15 +284,31 @@ class _Said:
             raise InputError(f"people cannot be read from {self.what}: {said}") from error
 
 
+def names_of(path: Path) -> list[str]:
+    """Read the names of the columns of a file, as they are written there."""
+    if format_of(path) == "parquet":
+        try:
+            return list(pq.read_schema(path).names)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise FileError(
+                f"{path} cannot be read as Parquet: it is truncated, damaged or of another format."
+            ) from error
+    return next(csv.reader([_first_line(path)], delimiter=delimiter_of(path)), [])
+
+
 def delimiter_of(path: Path) -> str:
     """Tell what stands between the values of delimited text: what its first line holds most of."""
     if path.name.casefold().endswith((".tsv", ".tsv.gz", ".tab")):
         return "\t"
+    return max(DELIMITERS, key=_first_line(path).count)
+
+
+def _first_line(path: Path) -> str:
     with pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None) as stream:
-        head = stream.read(1 << 16).decode("utf-8", "replace").splitlines()
+        head = stream.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
     if not head:
         raise FileError(f"{path} is empty; pass a file with a line of names.")
-    return max(DELIMITERS, key=head[0].count)
+    return str(head[0])
 
 
 def _read_arrow(path: Path) -> pa.Table:

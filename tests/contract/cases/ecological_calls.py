@@ -174,7 +174,12 @@ FUNCTIONS = [
         {"groups": {"sex": ["f", "m"]}, "weight": "population"},
         lambda counts: answer(model().fit(counts, Places(SHARES, **TOTALS))),
         variants={
-            "groups": [{"sex": ["f", "m", "third"]}, {"sex": {"m": "f", "f": "m"}}, {"sex": ["f", "nobody"]}, ["f", "m"]],
+            "groups": [
+                {"sex": ["f", "m", "third"]},
+                {"sex": {"m": "f", "f": "m"}},
+                {"sex": ["f", "nobody"]},
+                ["f", "m"],
+            ],
             "weight": ["votes", None, "nobody", 3],
         },
     ),

@@ -6,6 +6,7 @@ import numpy as np
 from tests.contract.case import FunctionCase, With, method
 from tests.contract.cases.imputation import MEANS, ONE, PLACE, WEIGHT, WHERE, WHOLE
 
+from crosslevel import People
 from crosslevel.imputation import CUDIA, CrossLevelImputer
 
 ERRORS = {"place": MEANS["place"], "ill": np.linspace(0.05, 0.3, 24)}
@@ -120,24 +121,28 @@ FUNCTIONS = [
         },
         data=("X", "partition"),
     ),
+    FunctionCase(
+        method(CUDIA, "select", clusters),
+        {**OWN, "n_clusters": [1, 2], "ridge": [5.0], "ridge_target": ["mean"]},
+        lambda found: found,
+        variants=FIT
+        | {
+            "n_clusters": [[1, 3], [], [0], 2],
+            "ridge": [[1.0], [1.0, 5.0], [], [-1.0]],
+            "ridge_target": [["zero"], [0.5], [], ["nonsense"]],
+        },
+        neutral={"progress": "tells how many starts are done"},
+        data=PEOPLE,
+    ),
     FunctionCase(method(CUDIA, "clusters", clusters), {}, lambda found: found, variants={"level": [0.8, 95]}),
     *(
         FunctionCase(method(CrossLevelImputer, name, persons), {}, lambda found: found, variants={"level": [0.8, 95]})
         for name in ("slopes", "check_totals")
     ),
     FunctionCase(
-        method(CrossLevelImputer, "fit_stream", CrossLevelImputer),
-        {"people": STREAM, "partition": "place", "aggregates": ONE, "columns": ["age", "code", "sex"]},
+        method(CrossLevelImputer, "fit_people", CrossLevelImputer),
+        {"people": People(STREAM, by="place", columns=["age", "code", "sex"]), "aggregates": ONE},
         imputed,
-        variants={
-            "partition": ["nobody"],
-            "weight": ["w", "nobody"],
-            "columns": [None, ["nobody"], ["place", "sex"]],
-            "aggregate_se": FIT["aggregate_se"],
-            "known_rates": KNOWN,
-            "engine": ["nobody", None],
-        },
-        neutral={"progress": "tells how many people are counted"},
-        data=("people", "aggregates"),
+        variants={"aggregate_se": FIT["aggregate_se"], "known_rates": KNOWN},
     ),
 ]

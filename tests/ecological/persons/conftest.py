@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.people import People
-from crosslevel.data.people_columns import learn_bins, learn_columns
+from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import Bins, PlaceCells, count_people
 from crosslevel.ecological.covariance import Terms
 
@@ -49,7 +49,7 @@ def make_world(q=40, people=250, seed=0, effect=(0.0, 1.2, -0.8), slope=0.6, fie
     successes = rng.binomial(votes, rate).astype(float)
     keys = [f"t{i:02d}" for i in range(q)]
     people_ = People(table, by="town", weight="w", columns=["race", "age", "sex"], categorical=["sex"])
-    bins = learn_bins(people_, learn_columns(people_).encoder, 8)
+    bins = learn_columns(people_, 8).bins
     cells = count_people(people_, bins, keys)
     xy = rng.uniform(0, 5, (q, 2))
     terms = Terms(q, "matern32", xy, "plane", True, None)

@@ -34,7 +34,9 @@ def households(q=40, n_households=60, seed=0, race_sd=1.0):
 
 
 def fit(people, places, margins=None, **more):
-    known = cl.People(people, **{"by": "town", "weight": "w", "columns": ["race", "sex"], "categorical": ["sex"], **more})
+    known = cl.People(
+        people, **{"by": "town", "weight": "w", "columns": ["race", "sex"], "categorical": ["sex"], **more}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         return cl.EcologicalInference(spatial=None).fit(

@@ -21,6 +21,7 @@ from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places, labels_of
 from crosslevel.errors import CrosslevelWarning
 
+
 def fitted(world, columns, people=None, **settings):
     known = cl.People(
         world.people if people is None else people, by="region", weight="weight", columns=columns, categorical=["sex"]

@@ -86,7 +86,7 @@ def test_labels_that_are_found_can_be_asked(model):
     found = {label.name: label.query.text for label in read_labels("auto", None, model.people_, model)}
     assert found["owner"] == '"owner" = true'
     assert found["hours worked"] == '"hours worked" = 1'
-    assert found["wave"].startswith("\"wave\" = '202")
+    assert found["wave"].startswith('"wave" = \'202')
     assert found["answer"] in ("\"answer\" = 'don''t know'", "\"answer\" = 'yes'")
     assert not {"always", "region", "weight"} & set(found)
 
