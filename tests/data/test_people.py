@@ -27,7 +27,9 @@ from crosslevel.errors import CrosslevelWarning, InputError
 WORLD = nation(24, 60, n_states=4)
 ROWS = WORLD.people.select(["region", "weight", "sex", "race", "education"])
 AGES = [None if i % 17 == 0 else float(age) for i, age in enumerate(WORLD.people["age"].to_pylist())]
-ROWS = ROWS.append_column("age", pa.array(AGES)).set_column(1, "weight", pa.array(np.arange(ROWS.num_rows) % 5 / 4 + 0.25))
+ROWS = ROWS.append_column("age", pa.array(AGES)).set_column(
+    1, "weight", pa.array(np.arange(ROWS.num_rows) % 5 / 4 + 0.25)
+)
 PLACES = cl.Places(WORLD.places, by="region", successes="dem", trials="votes")
 NAMED = {"by": "region", "weight": "weight", "categorical": ["sex"]}
 
@@ -72,9 +74,13 @@ FRAMES = {
     "shuffled": lambda t: t.take(np.random.default_rng(0).permutation(t.num_rows)),
     "columns in another order": lambda t: t.select(t.column_names[::-1]),
     "a constant column more": lambda t: t.append_column("one", pa.array(["x"] * t.num_rows)),
-    "categories that nobody has": lambda t: t.to_pandas().assign(race=lambda f: f.race.astype("category").cat.add_categories("z")),
+    "categories that nobody has": lambda t: t.to_pandas().assign(
+        race=lambda f: f.race.astype("category").cat.add_categories("z")
+    ),
     "NaN": lambda t: t.set_column(5, "age", pa.array(np.array(t["age"].to_pylist(), dtype=float))),
-    "single precision": lambda t: t.set_column(5, "age", t["age"].cast(pa.float32())).set_column(1, "weight", t["weight"].cast(pa.float32())),
+    "single precision": lambda t: t.set_column(5, "age", t["age"].cast(pa.float32())).set_column(
+        1, "weight", t["weight"].cast(pa.float32())
+    ),
     "small whole numbers": lambda t: t.set_column(2, "sex", t["sex"].cast(pa.uint8())),
     "nullable": lambda t: t.to_pandas().convert_dtypes(),
     "Arrow's types": lambda t: t.to_pandas(types_mapper=pd.ArrowDtype),
@@ -99,7 +105,7 @@ def test_a_file_holds_the_same_people(name, expected, tmp_path):
 
 
 def test_what_a_level_is_called_changes_no_answer_about_others():
-    names = {"white": "it's \"white\"", "black": "Zwart", "hispanic": "", "asian": "0"}
+    names = {"white": 'it\'s "white"', "black": "Zwart", "hispanic": "", "asian": "0"}
     other = ROWS.set_column(3, "race", pa.array([names.get(v, v) for v in ROWS["race"].to_pylist()]))
     same(answers(other, by="education"), answers(ROWS, by="education"))
 
@@ -107,14 +113,19 @@ def test_what_a_level_is_called_changes_no_answer_about_others():
 def test_people_kept_are_people_left(expected):
     kept = ROWS.filter(pa.array([a is not None and a >= 30 for a in AGES]))
     same(answers(ROWS, where="age >= 30"), answers(kept))
-    assert cl.People(ROWS, where="age >= 30").kept("sex = 1").answer("select count(*) as n from people")["n"][0].as_py() == sum(
-        a is not None and a >= 30 and s == 1 for a, s in zip(AGES, ROWS["sex"].to_pylist(), strict=True)
-    )
+    assert cl.People(ROWS, where="age >= 30").kept("sex = 1").answer("select count(*) as n from people")["n"][
+        0
+    ].as_py() == sum(a is not None and a >= 30 and s == 1 for a, s in zip(AGES, ROWS["sex"].to_pylist(), strict=True))
 
 
 def test_eight_threads_ask_one_model_at_once():
     model = fitted(ROWS)
-    asked = [{"by": "race"}, {"by": "sex", "where": "age < 50"}, {"subgroups": {"a": "sex = 1"}}, {"by": ["sex", "race"]}] * 2
+    asked = [
+        {"by": "race"},
+        {"by": "sex", "where": "age < 50"},
+        {"subgroups": {"a": "sex = 1"}},
+        {"by": ["sex", "race"]},
+    ] * 2
     alone = [model.estimate(**one, n_draws=60)["conf_low"] for one in asked]
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda one: model.estimate(**one, n_draws=60)["conf_low"], asked))
@@ -173,7 +184,9 @@ def test_what_is_learned_is_what_brute_force_finds(rows):
         return
     learned = learn_columns(people, BINS)
     assert learned.bins.names == tuple(kept)
-    assert sum("column(s)" in text for text in learned.warnings) == len({len({r[n] for r in rows}) == 1 for n in {"c", "x"} - set(kept)})
+    assert sum("column(s)" in text for text in learned.warnings) == len(
+        {len({r[n] for r in rows}) == 1 for n in {"c", "x"} - set(kept)}
+    )
     for column in learned.bins.encoder.columns:
         own = [r[column.name] for r in rows]
         assert column.has_null == (None in own)

@@ -265,7 +265,9 @@ def estimated(data):
     people = People(data, **COUNTS, cluster="education", columns=["age", "sex", "race"], categorical=["sex"])
     places = Places(WORLD.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
     model = EcologicalInference(hyperparameters=SCALES).fit(people, places)
-    women = model.estimate(subgroups={"women over 40": "sex = 2 and age > 40"}, where="race in ('white', 'black')", n_draws=50)
+    women = model.estimate(
+        subgroups={"women over 40": "sex = 2 and age > 40"}, where="race in ('white', 'black')", n_draws=50
+    )
     return model.estimate(by=["sex", "race"], rollup="all", n_draws=50), women, model
 
 

@@ -323,8 +323,8 @@ def _first_line(path: Path) -> str:
             head = stream.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error}.") from error
-    if not head:
-        raise FileError(f"{path} is empty; pass a file with a line of names.")
+    if not head or not head[0].strip():
+        raise FileError(f"{path} has no line of names at its top; pass a file that begins with one.")
     return str(head[0])
 
 
