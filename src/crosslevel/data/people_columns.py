@@ -75,7 +75,7 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     coded = {*people.categorical, *codes}
     kinds = {c: c in coded or is_categorical(people.schema.field(c).type, c) for c in chosen}
     numbers = [c for c in chosen if not kinds[c]]
-    n_rows = _check_rows(people)
+    n_rows = check_rows(people)
     found: dict[str, Category | Number] = dict(zip(numbers, _numbers(people, numbers), strict=True))
     for name in chosen:
         if kinds[name]:
@@ -134,7 +134,7 @@ def _edges(people: People, name: str, n_bins: int) -> FloatArray:
     return np.unique([edge for edge in row.values() if edge is not None])
 
 
-def _check_rows(people: People) -> int:
+def check_rows(people: People) -> int:
     """Refuse weights that are none, places that are missing, and nobody; count the rows."""
     asked = ["count(*) as n"]
     for i, key in enumerate(people.keys):
