@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crosslevel.data.columns import (
+    MISSING_CODE,
     SMALLEST_WEIGHT,
     Category,
     Encoder,
@@ -30,6 +32,10 @@ from crosslevel.typing import FloatArray
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
+AT_ONCE = 25
+"""Categories whose levels are counted in one query."""
+FIRST_LOOK = 50_000
+"""Rows that clear nearly every column of telling the place, before everybody is looked at."""
 ENDS = 16
 """Values at each end of a column of numbers that are looked at for codes of missing values."""
 
@@ -76,15 +82,14 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     kinds = {c: c in coded or is_categorical(people.schema.field(c).type, c) for c in chosen}
     numbers = [c for c in chosen if not kinds[c]]
     n_rows = check_rows(people)
-    found: dict[str, Category | Number] = dict(zip(numbers, _numbers(people, numbers), strict=True))
-    for name in chosen:
-        if kinds[name]:
-            found[name] = _category(people, name)
-            if name not in coded:
-                refuse_stray_text(name, list(found[name].labels), n_rows, listed)  # type: ignore[union-attr]
+    measured = _numbers(people, numbers)
+    categories = _categories(people, [c for c in chosen if kinds[c]])
+    for name in categories.keys() - coded:
+        refuse_stray_text(name, list(categories[name].labels), n_rows, listed)
+    found: dict[str, Category | Number] = {**dict(zip(numbers, measured, strict=True)), **categories}
     constant = [c for c in chosen if _is_constant(found[c])]
     leaking = [c for c in _leaking(people, chosen) if c not in constant]
-    dropped, said = list(constant), list(_describe_codes(people, numbers))
+    dropped, said = list(constant), list(_describe_codes(people, measured))
     if constant:
         said.append(f"{len(constant)} column(s) have only one value and were left out: {listed(constant, 8)}.")
     if leaking and named:
@@ -207,11 +212,25 @@ def _ratio(part: float | None, whole: float | None) -> float:
     return float(part) / float(whole) if part is not None and whole else 0.0
 
 
-def _category(people: People, name: str) -> Category:
-    """Learn the levels, the most common first: what they are called then changes no draw."""
-    c, w = quoted(name), people.weight_sql
-    found = people.answer(f"select {c} as v, sum({w}) as w from people group by 1 limit {MAX_LEVELS + 2}")
-    weights = dict(zip(found["v"].to_pylist(), found["w"].to_numpy().astype(np.float32).tolist(), strict=True))
+def _categories(people: People, names: Sequence[str]) -> dict[str, Category]:
+    """Learn levels, the most common first: what they are called then changes no draw."""
+    if not names:
+        return {}
+    columns, sets = [quoted(name) for name in names], ", ".join(f"({quoted(name)})" for name in names)
+    asked = [*columns, *(f"grouping({c}) as crosslevel_{i}" for i, c in enumerate(columns))]
+    sql = f"select {', '.join(asked)}, sum({people.weight_sql}) as crosslevel_weight from people group by grouping sets ({sets})"
+    few = len(names) <= AT_ONCE
+    found = people.answer(f"{sql} limit {MAX_LEVELS + 2}") if few else None
+    if len(names) > 1 and (found is None or found.num_rows > MAX_LEVELS + 1):
+        half = len(names) // 2
+        return _categories(people, names[:half]) | _categories(people, names[half:])
+    assert found is not None
+    return {name: _category(found.filter(pc.equal(found[f"crosslevel_{i}"], 0)), name) for i, name in enumerate(names)}
+
+
+def _category(found: pa.Table, name: str) -> Category:
+    amounts = found["crosslevel_weight"].to_numpy().astype(np.float32).tolist()
+    weights = dict(zip(found[name].to_pylist(), amounts, strict=True))
     has_null = None in weights
     weights.pop(None, None)
     if len(weights) > MAX_LEVELS:
@@ -219,7 +238,7 @@ def _category(people: People, name: str) -> Category:
             f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of columns."
         )
     levels = sorted(weights, key=lambda v: (-weights[v], v))
-    return Category(name, pa.array(levels, found["v"].type if levels else pa.string()), has_null)
+    return Category(name, pa.array(levels, found[name].type if levels else pa.string()), has_null)
 
 
 def _is_constant(column: Category | Number) -> bool:
@@ -230,24 +249,28 @@ def _is_constant(column: Category | Number) -> bool:
 
 def _leaking(people: People, names: Sequence[str]) -> list[str]:
     """Name the columns with one value within every place, some of which has more than one row to show it."""
-    if not people.keys or not names:
-        return []
     keys = ", ".join(quoted(key) for key in people.keys)
-    inside = ", ".join(
-        f"(min({quoted(n)}) is not distinct from max({quoted(n)}) and count({quoted(n)}) in (0, count(*))) as v{i}"
-        for i, n in enumerate(names)
-    )
-    every = ", ".join(f"bool_and(v{i}) as v{i}" for i in range(len(names)))
-    by_place = f"select {inside}, count(*) as n from people group by {keys}"
-    row = people.answer(f"select {every}, max(n) as n from ({by_place}) place").to_pylist()[0]
-    return [name for i, name in enumerate(names) if row[f"v{i}"] and row["n"] > 1]
+    for seen in (f"(select * from people limit {FIRST_LOOK}) seen", "people"):
+        if not keys or not names:
+            return []
+        inside = ", ".join(
+            f"(min({quoted(n)}) is not distinct from max({quoted(n)}) and count({quoted(n)}) in (0, count(*))) as v{i}"
+            for i, n in enumerate(names)
+        )
+        every = ", ".join(f"bool_and(v{i}) as v{i}" for i in range(len(names)))
+        by_place = f"select {inside}, count(*) as n from {seen} group by {keys}"
+        row = people.answer(f"select {every}, max(n) as n from ({by_place}) place").to_pylist()[0]
+        names = [name for i, name in enumerate(names) if row[f"v{i}"]]
+    return list(names) if row["n"] > 1 else []
 
 
-def _describe_codes(people: People, names: Sequence[str]) -> tuple[str, ...]:
+def _describe_codes(people: People, numbers: Sequence[Number]) -> tuple[str, ...]:
     """Say which columns hold numbers that look like codes of missing values."""
     seen = {}
-    for name in names:
-        c = quoted(name)
+    for number in numbers:
+        if not any(MISSING_CODE.fullmatch(f"{end:.9g}") for end in (number.low, number.high)):
+            continue  # codes stand at the ends
+        c = quoted(number.name)
         ends = [
             people.answer(
                 f"select cast({c} as double) as x, count(*) as n from people where {c} is not null "
@@ -256,7 +279,7 @@ def _describe_codes(people: People, names: Sequence[str]) -> tuple[str, ...]:
             for way in ("asc", "desc")
         ]
         values = {x: n for end in ends for x, n in zip(*(end[k].to_pylist() for k in ("x", "n")), strict=True)}
-        seen[name] = np.repeat(list(values), np.minimum(list(values.values()), 1000)) if values else np.zeros(0)
+        seen[number.name] = np.repeat(list(values), np.minimum(list(values.values()), 1000)) if values else np.zeros(0)
     return describe_codes(seen, "people", "of the lowest and highest values")
 
 
