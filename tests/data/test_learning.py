@@ -9,14 +9,14 @@ import pytest
 from crosslevel.data.batches import open_batches
 from crosslevel.data.cells import learn_table
 from crosslevel.data.columns import read_weights
-from crosslevel.data.learning import learn, learn_people
+from crosslevel.data.learning import learn_people
 from crosslevel.errors import InputError
 
 
 def study(table, columns=None, batches=None, **options):
     names = list(columns or [c for c in table.column_names if c not in ("region", "w")])
     stream = open_batches(table if batches is None else [table.slice(*cut) for cut in batches])
-    return learn(stream, names, **options)
+    return learn_people(stream, columns=names, **options)
 
 
 def cuts(n, size):

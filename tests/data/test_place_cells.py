@@ -12,7 +12,7 @@ import pytest
 
 from crosslevel.data import place_cells as module
 from crosslevel.data.batches import open_batches
-from crosslevel.data.learning import learn
+from crosslevel.data.learning import learn_people
 from crosslevel.data.place_cells import Bins, Labels, PlaceCells, count_people, learn_bins
 from crosslevel.data.queries import parse
 from crosslevel.errors import InputError
@@ -42,7 +42,9 @@ def world():
     )
     keys = [f"t{i:02d}" for i in range(q)]
     names = ["race", "age", "sex"]
-    learned = learn(open_batches(table), names, by=["town"], weight="w", categorical=["sex"], n_sample=2000)
+    learned = learn_people(
+        open_batches(table), columns=names, by=["town"], weight="w", categorical=["sex"], n_sample=2000
+    )
     bins = learn_bins(learned.encoder, learned.encoded_sample(), 8)
     return World(table, keys, bins, count_people(open_batches(table), bins, place="town", keys=keys, weight="w"))
 
@@ -111,7 +113,7 @@ def test_too_many_combinations_name_the_costly_columns_and_a_choice_that_works()
     people = pd.DataFrame({"town": rng.choice(["a", "b"], 4000), "job": rng.integers(0, 300, 4000)} | codes)
 
     def counted(columns):
-        learned = learn(open_batches(people), columns, by=["town"], categorical=columns, n_sample=100)
+        learned = learn_people(open_batches(people), columns=columns, by=["town"], categorical=columns, n_sample=100)
         bins = learn_bins(learned.encoder, learned.encoded_sample(), 8)
         return count_people(open_batches(people), bins, place="town", keys=["a", "b"], weight=None)
 

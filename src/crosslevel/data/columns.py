@@ -414,6 +414,11 @@ def first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[
     return listed(bad)
 
 
+def may_have_codes(low: float, high: float) -> bool:
+    """Tell from the ends of a column whether codes of missing values may stand there."""
+    return any(MISSING_CODE.fullmatch(f"{end:.9g}") is not None for end in (low, high))
+
+
 def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
     """Find codes of missing values: such numbers, further from all others than the whole range of these, ``least`` times or more.
 
@@ -423,7 +428,7 @@ def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
     ((999.0,), ())
     """
     known, found = values[~np.isnan(values)], []
-    if not len(known) or not any(MISSING_CODE.fullmatch(f"{v:.9g}") for v in (known.min(), known.max())):
+    if not len(known) or not may_have_codes(known.min(), known.max()):
         return ()
     distinct, times = np.unique(known, return_counts=True)
     for sign in (1.0, -1.0):

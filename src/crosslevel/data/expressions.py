@@ -91,13 +91,20 @@ def is_value(name: str, value: object) -> str:
     >>> is_value("hours worked", 1), is_value("town", "Land's End"), is_value("owner", True)
     ('"hours worked" = 1', '"town" = \\'Land\\'\\'s End\\'', '"owner" = true')
     """
+    return f"{quoted(name)} = {constant(value)}"
+
+
+def constant(value: object) -> str:
+    """Write a value in SQL.
+
+    Examples
+    --------
+    >>> constant(True), constant(2.5), constant("it's")
+    ('true', '2.5', "'it''s'")
+    """
     if isinstance(value, bool):
-        written = str(value).lower()
-    elif isinstance(value, int | float):
-        written = repr(value)
-    else:
-        written = quoted(str(value), "'")
-    return f"{quoted(name)} = {written}"
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else quoted(str(value), "'")
 
 
 def quoted(name: str, mark: str = '"') -> str:

@@ -1,41 +1,43 @@
 """Learn the columns of people by SQL: levels of categories, ranges and bins of numbers, exactly and whatever the order of rows.
 
-``learned = learn_columns(people)`` chooses the columns and finds their levels; ``learn_bins(people, learned.encoder, 12)`` cuts
-numbers where the weighted quantiles are.
+``learn_columns(people).bins`` says how a person becomes a tuple of levels: the columns, their levels, and where numbers are cut.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data.columns import (
-    MISSING_CODE,
     SMALLEST_WEIGHT,
     Category,
     Encoder,
     Number,
     describe_codes,
     is_categorical,
+    may_have_codes,
     refuse_stray_text,
 )
 from crosslevel.data.expressions import quoted
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins
 from crosslevel.errors import CrosslevelWarning, InputError, listed
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Int64Array
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
 AT_ONCE = 25
 """Categories whose levels are counted in one query."""
-FIRST_LOOK = 50_000
-"""Rows that clear nearly every column of telling the place, before everybody is looked at."""
+FIRST_LOOK = 20_000
+"""Rows that clear nearly every column of telling the place, before all are looked at."""
+SAME, MOST_TIMES = 1e-12, 1000
+"""Relative difference of sums that is rounding; the most people of one value that are counted for codes of missing values."""
 ENDS = 16
 """Values at each end of a column of numbers that are looked at for codes of missing values."""
 
@@ -46,18 +48,21 @@ class Learned:
 
     Attributes
     ----------
-    encoder : Encoder
+    bins : Bins
+        Levels of categories, and of numbers in bins.
     n_rows : int
     warnings : tuple of str
         What was left out, and why.
     """
 
-    encoder: Encoder
+    bins: Bins
     n_rows: int
     warnings: tuple[str, ...] = ()
 
 
-def learn_columns(people: People, columns: Sequence[str] | None = None, codes: Sequence[str] = ()) -> Learned:
+def learn_columns(
+    people: People, n_bins: int | None = 12, columns: Sequence[str] | None = None, codes: Sequence[str] = ()
+) -> Learned:
     """Choose the columns of people and learn how they are read.
 
     Columns with one value are left out, and, unless they are named, those with one value within every place.
@@ -65,6 +70,8 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     Parameters
     ----------
     people : People
+    n_bins : int or None
+        The most bins of a number; None to learn its mean and spread alone, which is quicker where its values are many.
     columns : sequence of str, optional
         In place of those of the people.
     codes : sequence of str
@@ -73,23 +80,30 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     Examples
     --------
     >>> people = People({"town": ["a", "a", "b", "b"], "age": [30, 41, 65, 65], "sex": ["f", "m", "f", "m"]}, by="town")
-    >>> learn_columns(people).encoder.names
-    ('age', 'sex')
+    >>> learn_columns(people).bins.describe()
+    {'age': ['< 35.5', '35.5 to 53', '>= 53'], 'sex': ['f', 'm']}
     """
     named = columns is not None or people.columns is not None
     chosen = list(people.features if columns is None else columns)
     coded = {*people.categorical, *codes}
     kinds = {c: c in coded or is_categorical(people.schema.field(c).type, c) for c in chosen}
-    numbers = [c for c in chosen if not kinds[c]]
     n_rows = check_rows(people)
-    measured = _numbers(people, numbers)
-    categories = _categories(people, [c for c in chosen if kinds[c]])
-    for name in categories.keys() - coded:
-        refuse_stray_text(name, list(categories[name].labels), n_rows, listed)
-    found: dict[str, Category | Number] = {**dict(zip(numbers, measured, strict=True)), **categories}
+    found: dict[str, Category | Number] = dict(_categories(people, [c for c in chosen if kinds[c]]))
+    for name, column in found.items():
+        if name not in coded and isinstance(column, Category):
+            refuse_stray_text(name, list(column.labels), n_rows, listed)
+    numbers = [c for c in chosen if not kinds[c]]
+    seen = {} if n_bins is None else {c: _spread(people, c, n_bins) for c in numbers}
+    ends = {c: np.repeat(spread.ends, spread.times) for c, spread in seen.items()}
+    if n_bins is None:
+        measured = _moments(people, numbers)
+        ends = {c: _ends(people, c) for c, number in measured.items() if may_have_codes(number.low, number.high)}
+        found |= measured
+    found |= {c: _number(c, spread) for c, spread in seen.items()}
+    said = list(describe_codes(ends, "people", "of the lowest and highest"))
     constant = [c for c in chosen if _is_constant(found[c])]
-    leaking = [c for c in _leaking(people, chosen) if c not in constant]
-    dropped, said = list(constant), list(_describe_codes(people, measured))
+    leaking = _leaking(people, [c for c in chosen if c not in constant])
+    dropped = list(constant)
     if constant:
         said.append(f"{len(constant)} column(s) have only one value and were left out: {listed(constant, 8)}.")
     if leaking and named:
@@ -106,52 +120,122 @@ def learn_columns(people: People, columns: Sequence[str] | None = None, codes: S
     kept = tuple(found[c] for c in chosen if c not in dropped)
     if not kept:
         raise InputError(f"no column is left to use; all were constant or told the place ({listed(dropped, 8)}).")
-    return Learned(Encoder(kept), n_rows, tuple(said))
+    edges = {c.name: seen[c.name].edges for c in kept if c.name in seen}
+    return Learned(Bins(Encoder(kept), edges), n_rows, tuple(said))
 
 
-def learn_bins(people: People, encoder: Encoder, n_bins: int) -> Bins:
-    """Cut numbers in bins of about equal weight: at exact weighted quantiles, or between values where there are few.
+def fewer_bins(people: People, bins: Bins, n_bins: int) -> Bins:
+    """Cut the numbers anew, in fewer bins."""
+    return Bins(bins.encoder, {name: _spread(people, name, n_bins).edges for name in bins.edges})
 
-    Parameters
+
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """How a column of numbers is spread over people.
+
+    Attributes
     ----------
-    n_bins : int
-        The most bins of a number.
+    edges : (n_bins - 1,) or fewer
+        At exact weighted quantiles, or between values where there are few.
+    ends, times : (m,)
+        Lowest and highest values, and how many people have each.
+    low, high, mean, sd : float
+    missing : bool
     """
-    edges = {c.name: _edges(people, c.name, n_bins) for c in encoder.columns if isinstance(c, Number)}
-    return Bins(encoder, edges)
+
+    edges: FloatArray
+    ends: FloatArray
+    times: Int64Array
+    low: float
+    high: float
+    mean: float
+    sd: float
+    missing: bool
 
 
-def _edges(people: People, name: str, n_bins: int) -> FloatArray:
-    c, w = quoted(name), people.weight_sql
-    counted = f"where {c} is not null and {w} > 0"
-    few = people.answer(f"select distinct cast({c} as double) as x from people {counted} limit {n_bins + 1}")[
-        "x"
-    ].to_numpy()
-    if len(few) <= n_bins:
-        few = np.sort(few)
-        return np.asarray(0.5 * (few[1:] + few[:-1]))
-    kinds = f"select cast({c} as double) as x, sum({w}) as w from people {counted} group by 1"
-    sums = f"select x, sum(w) over (order by x) as below, sum(w) over () as total, min(x) over () as low from ({kinds})"
-    cuts = ", ".join(
-        f"min(case when below >= {k} * total / {n_bins}.0 and x > low then x end) as e{k}" for k in range(1, n_bins)
+def _spread(people: People, name: str, n_bins: int) -> _Spread:
+    """Learn the spread of a column of numbers in one query over its distinct values."""
+    x, w, least = f"cast({quoted(name)} as double)", people.weight_sql, max(ENDS, n_bins + 1)
+    kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
+    ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
+    sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
+    placed = f"select x, w, n, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    spread = f"select *, sum(w * power(x - first / nullif(total, 0), 2)) over () as second from ({placed}) placed"
+    parts = [f"floor({part} * {n_bins} / nullif(total, 0))" for part in ("below", "(below - w)")]
+    found = people.answer(
+        f"select * from ({spread}) spread where up <= {least} or down <= {least} or {' <> '.join(parts)} order by x"
     )
-    row = people.answer(f"select {cuts} from ({sums}) cut").to_pylist()[0]
-    return np.unique([edge for edge in row.values() if edge is not None])
+    missing = bool(people.answer(f"select count(*) - count({x}) as n from people")["n"][0].as_py())
+    if not found.num_rows:
+        return _Spread(np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64), np.inf, -np.inf, 0.0, 0.0, missing)
+    value, weight, below = (found[n].to_numpy().astype(np.float64) for n in ("x", "w", "below"))
+    if np.isinf(value[[0, -1]]).any():
+        raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
+    total, first, second = (float(found[n][0].as_py() or 0.0) for n in ("total", "first", "second"))
+    counted = value[weight > 0]
+    if int(found["up"][found.num_rows - 1].as_py()) <= n_bins:
+        edges = 0.5 * (counted[1:] + counted[:-1])
+    else:
+        cuts = np.arange(1, n_bins) / n_bins * total
+        edges = np.unique(value[(below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)])
+        edges = edges[edges > counted[0]]
+    outer = (found["up"].to_numpy() <= ENDS) | (found["down"].to_numpy() <= ENDS)
+    times = np.minimum(found["n"].to_numpy()[outer], MOST_TIMES)
+    mean, sd = (first / total, float(np.sqrt(second / total))) if total else (0.0, 0.0)
+    return _Spread(edges, value[outer], times, float(value[0]), float(value[-1]), mean, sd, missing)
+
+
+def _number(name: str, spread: _Spread) -> Number:
+    # single precision, so that sums taken in another order give the same scale
+    scale = float(np.float32(spread.sd)) or 1.0
+    return Number(name, float(np.float32(spread.mean)), scale, spread.missing, spread.low, spread.high)
+
+
+def _moments(people: People, names: Sequence[str]) -> dict[str, Number]:
+    """Learn the means and spreads of all columns of numbers in two queries."""
+    w, asked = people.weight_sql, ["count(*) as n"]
+    values = [f"cast({quoted(name)} as double)" for name in names]
+    for i, x in enumerate(values):
+        asked.append(f"count(*) - count({x}) as gaps{i}, min({x}) as low{i}, max({x}) as high{i}")
+        asked.append(f"sum({w} * {x}) / nullif(sum(case when {x} is not null then {w} end), 0) as mean{i}")
+    row = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
+    for i, name in enumerate(names):
+        if np.inf in (row[f"high{i}"], -(row[f"low{i}"] or 0.0)):
+            raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
+    means = [row[f"mean{i}"] or 0.0 for i in range(len(names))]
+    asked = ["count(*) as n"]
+    for i, (x, m) in enumerate(zip(values, means, strict=True)):
+        square = f"sum({w} * ({x} - {m!r}) * ({x} - {m!r}))"
+        asked.append(f"{square} / nullif(sum(case when {x} is not null then {w} end), 0) as square{i}")
+    squares = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
+    nothing, found = np.zeros(0), {}
+    for i, name in enumerate(names):
+        low, high = (np.inf, -np.inf) if row[f"low{i}"] is None else (row[f"low{i}"], row[f"high{i}"])
+        sd = float(np.sqrt(squares[f"square{i}"] or 0.0))
+        spread = _Spread(nothing, nothing, nothing.astype(np.int64), low, high, means[i], sd, bool(row[f"gaps{i}"]))
+        found[name] = _number(name, spread)
+    return found
+
+
+def _ends(people: People, name: str) -> FloatArray:
+    """Give the lowest and the highest values of a column, as often as they are there."""
+    x = f"cast({quoted(name)} as double)"
+    kinds = f"select {x} as x, count(*) as n from people where {x} is not null group by 1"
+    low, high = (people.answer(f"{kinds} order by 1 {way} limit {ENDS}") for way in ("asc", "desc"))
+    both = pa.concat_tables([low, high]).group_by("x").aggregate([("n", "max")])
+    return np.repeat(both["x"].to_numpy(), np.minimum(both["n_max"].to_numpy(), MOST_TIMES))
 
 
 def check_rows(people: People) -> int:
     """Refuse weights that are none, places that are missing, and nobody; count the rows."""
     asked = ["count(*) as n"]
-    for i, key in enumerate(people.keys):
-        asked.append(f"count(*) - count({quoted(key)}) as missing_{i}")
+    asked += [f"count(*) - count({quoted(key)}) as missing_{i}" for i, key in enumerate(people.keys)]
     if (w := people.weight) is not None:
         kind = people.schema.field(w).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise InputError(f"weight={w!r} is a column of {kind}, not of numbers; convert it, or leave weight out.")
         v = people.weight_sql
-        asked.append(
-            f"count(*) - count({v}) as absent, min({v}) as low, max({v}) as high, count(case when {v} < 0 then 1 end) as below"
-        )
+        asked.append(f"count(*) - count({v}) as absent, min({v}) as low, max({v}) as high")
         asked.append(f"min(case when {v} > 0 then {v} end) as least")
     found = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
     if not found["n"]:
@@ -163,61 +247,33 @@ def check_rows(people: People) -> int:
                 f"where='{key} is not null', or give them a place of their own."
             )
     if w is not None:
-        if found["absent"] or found["below"] or np.isinf(found["high"]):
-            raise InputError(
-                f"weight={w!r} is missing for {found['absent']:,} people, and from {found['low']:g} to {found['high']:g} for the others; "
-                "weights must be finite and >= 0. Drop such rows with where=, or leave weight out."
-            )
-        if not found["high"] > 0:
-            raise InputError(f"weight={w!r} is zero for everybody; at least one weight must be positive.")
-        if found["least"] < SMALLEST_WEIGHT or found["high"] > 1 / SMALLEST_WEIGHT:
-            raise InputError(
-                f"weight={w!r} is from {found['least']:g} to {found['high']:g}; weights must be 0 or lie between {SMALLEST_WEIGHT:g} and "
-                f"{1 / SMALLEST_WEIGHT:g}, since squares of others are no numbers. Multiply all of them by one number."
-            )
+        _check_weights(w, found)
     return int(found["n"])
 
 
-def _numbers(people: People, names: Sequence[str]) -> list[Number]:
-    if not names:
-        return []
-    w, asked = people.weight_sql, []
-    for i, name in enumerate(names):
-        x = f"cast({quoted(name)} as double)"
-        seen = f"filter (where {x} is not null)"
-        asked.append(f"count(*) - count({x}) as gaps{i}, min({x}) as low{i}, max({x}) as high{i}")
-        asked.append(f"sum({w} * {x}) as sum{i}, sum({w}) {seen} as weight{i}")
-    row = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
-    for i, name in enumerate(names):
-        for end in ("low", "high"):
-            if row[f"{end}{i}"] is not None and np.isinf(row[f"{end}{i}"]):
-                raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
-    means = [_ratio(row[f"sum{i}"], row[f"weight{i}"]) for i in range(len(names))]
-    asked = [
-        f"sum({w} * power(cast({quoted(n)} as double) - {m!r}, 2)) as s{i}"
-        for i, (n, m) in enumerate(zip(names, means, strict=True))
-    ]
-    squares = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
-    found = []
-    for i, name in enumerate(names):
-        # rounded to single precision, so that sums taken in another order give the same scale
-        scale = float(np.float32(np.sqrt(_ratio(squares[f"s{i}"], row[f"weight{i}"]))))
-        low, high = row[f"low{i}"], row[f"high{i}"]
-        ends = (np.inf, -np.inf) if low is None else (low, high)
-        found.append(Number(name, float(np.float32(means[i])), scale or 1.0, bool(row[f"gaps{i}"]), *ends))
-    return found
-
-
-def _ratio(part: float | None, whole: float | None) -> float:
-    return float(part) / float(whole) if part is not None and whole else 0.0
+def _check_weights(name: str, found: Mapping[str, Any]) -> None:
+    if found["absent"] or found["low"] < 0 or np.isinf(found["high"]):
+        low, high = (f"{found[end]:g}" if found[end] is not None else "nothing" for end in ("low", "high"))
+        raise InputError(
+            f"weight={name!r} is missing for {found['absent']:,} people, and from {low} to {high} for the others; weights must be "
+            "finite and >= 0. Drop such rows with where=, or leave weight out."
+        )
+    if not found["high"] > 0:
+        raise InputError(f"weight={name!r} is zero for everybody; at least one weight must be positive.")
+    if found["least"] < SMALLEST_WEIGHT or found["high"] > 1 / SMALLEST_WEIGHT:
+        raise InputError(
+            f"weight={name!r} is from {found['least']:g} to {found['high']:g}; weights must be 0 or lie between {SMALLEST_WEIGHT:g} and "
+            f"{1 / SMALLEST_WEIGHT:g}, since squares of others are no numbers. Multiply all of them by one number."
+        )
 
 
 def _categories(people: People, names: Sequence[str]) -> dict[str, Category]:
-    """Learn levels, the most common first: what they are called then changes no draw."""
+    """Learn the levels of columns, the most common first: what they are called then changes no draw."""
     if not names:
         return {}
-    columns, sets = [quoted(name) for name in names], ", ".join(f"({quoted(name)})" for name in names)
+    columns = [quoted(name) for name in names]
     asked = [*columns, *(f"grouping({c}) as crosslevel_{i}" for i, c in enumerate(columns))]
+    sets = ", ".join(f"({c})" for c in columns)
     sql = f"select {', '.join(asked)}, sum({people.weight_sql}) as crosslevel_weight from people group by grouping sets ({sets})"
     few = len(names) <= AT_ONCE
     found = people.answer(f"{sql} limit {MAX_LEVELS + 2}") if few else None
@@ -235,7 +291,8 @@ def _category(found: pa.Table, name: str) -> Category:
     weights.pop(None, None)
     if len(weights) > MAX_LEVELS:
         raise InputError(
-            f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of columns."
+            f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of "
+            "columns."
         )
     levels = sorted(weights, key=lambda v: (-weights[v], v))
     return Category(name, pa.array(levels, found[name].type if levels else pa.string()), has_null)
@@ -249,38 +306,22 @@ def _is_constant(column: Category | Number) -> bool:
 
 def _leaking(people: People, names: Sequence[str]) -> list[str]:
     """Name the columns with one value within every place, some of which has more than one row to show it."""
+    if not people.keys:
+        return []
     keys = ", ".join(quoted(key) for key in people.keys)
-    for seen in (f"(select * from people limit {FIRST_LOOK}) seen", "people"):
-        if not keys or not names:
+    left, rows = list(names), 0
+    for source in (f"(select * from people limit {FIRST_LOOK}) people", "people"):  # the first clears nearly all
+        if not left:
             return []
         inside = ", ".join(
             f"(min({quoted(n)}) is not distinct from max({quoted(n)}) and count({quoted(n)}) in (0, count(*))) as v{i}"
-            for i, n in enumerate(names)
+            for i, n in enumerate(left)
         )
-        every = ", ".join(f"bool_and(v{i}) as v{i}" for i in range(len(names)))
-        by_place = f"select {inside}, count(*) as n from {seen} group by {keys}"
+        every = ", ".join(f"bool_and(v{i}) as v{i}" for i in range(len(left)))
+        by_place = f"select {inside}, count(*) as n from {source} group by {keys}"
         row = people.answer(f"select {every}, max(n) as n from ({by_place}) place").to_pylist()[0]
-        names = [name for i, name in enumerate(names) if row[f"v{i}"]]
-    return list(names) if row["n"] > 1 else []
-
-
-def _describe_codes(people: People, numbers: Sequence[Number]) -> tuple[str, ...]:
-    """Say which columns hold numbers that look like codes of missing values."""
-    seen = {}
-    for number in numbers:
-        if not any(MISSING_CODE.fullmatch(f"{end:.9g}") for end in (number.low, number.high)):
-            continue  # codes stand at the ends
-        c = quoted(number.name)
-        ends = [
-            people.answer(
-                f"select cast({c} as double) as x, count(*) as n from people where {c} is not null "
-                f"group by 1 order by 1 {way} limit {ENDS}"
-            )
-            for way in ("asc", "desc")
-        ]
-        values = {x: n for end in ends for x, n in zip(*(end[k].to_pylist() for k in ("x", "n")), strict=True)}
-        seen[number.name] = np.repeat(list(values), np.minimum(list(values.values()), 1000)) if values else np.zeros(0)
-    return describe_codes(seen, "people", "of the lowest and highest values")
+        left, rows = [name for i, name in enumerate(left) if row[f"v{i}"]], row["n"]
+    return left if rows > 1 else []
 
 
 def warn_outside_fit(people: People, encoder: Encoder, stacklevel: int = 6) -> None:

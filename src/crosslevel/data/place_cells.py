@@ -1,10 +1,9 @@
 """People counted by place and kind, by SQL where they are.
 
-``learned = learn_columns(people)`` and ``bins = learn_bins(people, learned.encoder, n_bins)``
-(:mod:`crosslevel.data.people_columns`) say how a person becomes a tuple of levels; ``count_people(people, bins, keys)`` counts equal
-people of every place in ``keys`` together, and with ``labels=Labels(by, subgroups, where)`` also by what is asked about them. People of
-weight 0 count for nothing; who lives in none of the places is in ``elsewhere``. Rows of a matrix in memory are counted in
-:mod:`crosslevel.data.cells`.
+``learn_columns(people).bins`` (:mod:`crosslevel.data.people_columns`) says how a person becomes a tuple of levels;
+``count_people(people, bins, keys)`` counts equal people of every place in ``keys`` together, and with
+``labels=Labels(by, subgroups, where)`` also by what is asked about them. People of weight 0 count for nothing; who lives in none of the
+places is in ``elsewhere``. Rows of a matrix in memory are counted in :mod:`crosslevel.data.cells`.
 """
 
 from __future__ import annotations
@@ -20,20 +19,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.columns import MISSING, UNKNOWN, Category, Encoder, Number, as_floats, plain_array
-from crosslevel.data.expressions import Expression, quoted
-from crosslevel.data.people import People
 from crosslevel.data.cells import sums
+from crosslevel.data.columns import MISSING, UNKNOWN, Category, Encoder, Number, as_floats, plain_array
+from crosslevel.data.expressions import Expression, constant, quoted
+from crosslevel.data.people import People
 from crosslevel.errors import InputError, TooManyKindsError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
-MOST_COMBINATIONS = 1 << 62
+MOST_COMBINATIONS = 1 << 54
 """Combinations of levels that an int64 can number."""
 MOST_PAIRS = 8_000_000
 """Kinds of people of all places that are held: about 400 MB, and under 2 GB while they are put in order."""
 BATCH_ROWS = 262_144
 MOST_CLUSTERED = 8_000_000
 """People held by cluster: 256 MB. Of more, a part of the clusters is left out, by the hash of their names."""
+MOST_NAMED = 40
+"""Levels of a category that SQL numbers one by one."""
+LOST = -(1 << 60)
+"""Added to the number of a cell by a level that the fit has not seen."""
 UNDRAWN = -1
 """Stands among the subgroups of people whose half of the clusters is drawn one by one."""
 CELL = "cell"
@@ -160,54 +163,61 @@ class Bins:
         return np.array([math.prod(self.sizes[j + 1 :]) for j in range(len(self.sizes))], dtype=np.int64)
 
     def sql(self) -> list[str]:
-        """Write what tells people apart: categories as they are, numbers by their bin."""
-        said = []
-        for j, column in enumerate(self.encoder.columns):
-            c = quoted(column.name)
+        """Write what tells people apart: the number of the cell, and beside it columns of many levels as they are."""
+        terms, wide = ["cast(0 as bigint)"], []
+        for j, (column, stride) in enumerate(zip(self.encoder.columns, self.strides().tolist(), strict=True)):
+            c, last = quoted(column.name), (self.sizes[j] - 1) * stride
+            gap = f"when {c} is null then {last if column.has_null else LOST}"
             if isinstance(column, Number):
-                above = (
-                    " + ".join(f"cast({c} >= {edge!r} as int)" for edge in self.edges[column.name].tolist())
-                    or f"{c} * 0"
-                )
-                c = f"({above})"
-            said.append(f"{c} as {CELL}{j}")
-        return said
+                above = " + ".join(f"cast({c} >= {edge!r} as bigint)" for edge in self.edges[column.name].tolist())
+                terms.append(f"case {gap} else ({above or '0'}) * {stride} end")
+            elif len(column.levels) > MOST_NAMED:
+                wide.append(f"{c} as {CELL}{j}")
+            elif column.labels:
+                known = " ".join(f"when {constant(v)} then {i * stride}" for i, v in enumerate(column.labels))
+                terms.append(f"case {gap} else case {c} {known} else {LOST} end end")
+        return [f"{' + '.join(terms)} as {CELL}", *wide]
 
-    def levels(
-        self, table: pa.Table | pa.RecordBatch, argument: str = "people", prefix: str | None = None
-    ) -> npt.NDArray[np.int32]:
+    def cells(self, people: People, batch: pa.RecordBatch) -> Int64Array:
+        """Number the cells of what :meth:`sql` told; refuse levels that the fit has not seen."""
+        cell = batch[CELL].to_numpy().astype(np.int64)
+        for j, stride in enumerate(self.strides().tolist()):
+            if f"{CELL}{j}" in batch.schema.names:
+                cell += self._level(j, batch[f"{CELL}{j}"], "people") * stride
+        if (cell < 0).any():
+            self.levels(people.answer(f"select distinct {', '.join(map(quoted, self.names))} from people"))
+        return cell
+
+    def levels(self, table: pa.Table | pa.RecordBatch, argument: str = "people") -> npt.NDArray[np.int32]:
         """Give the level of every row in every column, (n, n_columns).
 
         Parameters
         ----------
         table : pyarrow.Table
-            People; or with ``prefix`` what :meth:`sql` tells of them.
         argument : str
             The caller's name for it, used in messages.
         """
         out = np.empty((table.num_rows, len(self.encoder.columns)), dtype=np.int32)
-        for j, column in enumerate(self.encoder.columns):
-            values = plain_array(table, column.name if prefix is None else f"{prefix}{j}", argument)
-            last = self.sizes[j] - 1
-            if isinstance(column, Category):
-                found = column.codes(values)
-                bad = (found == UNKNOWN) | ((found == MISSING) & (not column.has_null))
-                if bad.any():
-                    repair = "recode it, leave these people out, or fit with them"
-                    column.refuse(values, bad, 0, argument, repair)
-                out[:, j] = np.where(found == MISSING, last, found)
-                continue
-            numbers = as_floats(values, column.name)
-            gaps = np.isnan(numbers)
-            if gaps.any() and not column.has_null:
-                raise InputError(
-                    f"{argument}: the column {column.name!r} is missing for {int(gaps.sum()):,} row(s), and never was in fit; fill it, "
-                    "leave these rows out, or fit with such people."
-                )
-            edges = self.edges[column.name]
-            bin_of = numbers if prefix is not None else np.searchsorted(edges, numbers, side="right")
-            out[:, j] = np.where(gaps, last, bin_of)
+        for j, name in enumerate(self.names):
+            out[:, j] = self._level(j, plain_array(table, name, argument), argument)
         return out
+
+    def _level(self, j: int, values: pa.Array, argument: str) -> Int64Array:
+        column, last = self.encoder.columns[j], self.sizes[j] - 1
+        if isinstance(column, Category):
+            found = column.codes(values)
+            bad = (found == UNKNOWN) | ((found == MISSING) & (not column.has_null))
+            if bad.any():
+                column.refuse(values, bad, 0, argument, "recode it, leave these people out, or fit with them")
+            return np.where(found == MISSING, last, found).astype(np.int64)
+        numbers = as_floats(values, column.name)
+        gaps = np.isnan(numbers)
+        if gaps.any() and not column.has_null:
+            raise InputError(
+                f"{argument}: the column {column.name!r} is missing for {int(gaps.sum()):,} row(s), and never was in fit; fill it, "
+                "leave these rows out, or fit with such people."
+            )
+        return np.where(gaps, last, np.searchsorted(self.edges[column.name], numbers, side="right"))
 
 
 @dataclass(frozen=True)
@@ -338,18 +348,19 @@ def count_people(
 
     Examples
     --------
-    >>> from crosslevel.data.people_columns import learn_bins, learn_columns
+    >>> from crosslevel.data.people_columns import learn_columns
     >>> people = People({"town": ["a", "a", "b", "b"], "sex": ["f", "m", "f", "f"]}, by="town")
-    >>> found = count_people(people, learn_bins(people, learn_columns(people).encoder, 12), ["a", "b"])
+    >>> found = count_people(people, learn_columns(people).bins, ["a", "b"])
     >>> found.codes.tolist(), found.pairs.cell.tolist(), found.pairs.weight.tolist()
     ([[0], [1]], [0, 1, 0], [0.5, 0.5, 1.0])
     """
     wanted, strides, w = labels or Labels(), bins.strides(), people.weight_sql
     group = [f"{quoted(people.place)} as place", *bins.sql(), *_label_sql(people, wanted)]
+    numbered = ", ".join(str(i + 1) for i in range(len(group)))
     people_and_squares = (f"sum({w})", f"sum({w})") if counted else ("count(*)", f"sum({w} * {w})")
     sql = (
         f"select {', '.join(group)}, sum({w}) as weight, {people_and_squares[0]} as people, {people_and_squares[1]} as squares "
-        f"from people where {w} > 0 group by {', '.join(str(i + 1) for i in range(len(group)))} limit {MOST_PAIRS + 1}"
+        f"from people where {w} > 0 group by {numbered} order by {numbered} limit {MOST_PAIRS + 1}"
     )
     number = {key: i for i, key in enumerate(keys)}
     parts: list[tuple[AnyArray, ...]] = []
@@ -359,7 +370,7 @@ def count_people(
     for batch in people.batches(sql, BATCH_ROWS, only):
         held += batch.num_rows
         place = _places(batch, number, elsewhere)
-        cell = bins.levels(batch, prefix=CELL).astype(np.int64) @ strides
+        cell = bins.cells(people, batch)
         label = _labels(batch, wanted, known)
         amounts = [batch[name].to_numpy().astype(np.float64) for name in ("weight", "people", "squares")]
         inside = place >= 0
@@ -383,9 +394,10 @@ def count_people(
     place, cell, label, weight, behind, square = rows
     distinct, dense = np.unique(cell, return_inverse=True)
     n_places, n_labels = len(keys), len(names)
-    order = np.argsort((place * len(distinct) + dense) * n_labels + label)
-    place, dense, label = (v[order] for v in (place, dense, label))
-    weight, behind, square = (np.asarray(v[order], dtype=np.float64) for v in (weight, behind, square))
+    key = (place * len(distinct) + dense) * n_labels + label
+    if (np.diff(key) < 0).any():
+        order = np.argsort(key)
+        place, dense, label, weight, behind, square = (v[order] for v in (place, dense, label, weight, behind, square))
     total = sums(place, weight, n_places)
     at, size = place * n_labels + label, n_places * n_labels
     squares, count = (sums(at, v, size).reshape(n_places, n_labels) for v in (square, behind))
@@ -517,15 +529,15 @@ def _count_clusters(people: People, bins: Bins, number: Mapping[object, int], ce
         f"union all select null as own, {', '.join(group)}, {w} as weight, 1 as people from people "
         f"where {w} > 0 and {c} is null {some}"
     )
-    found = found.combine_chunks()
-    place = _places(pa.record_batch([found["place"].combine_chunks()], names=["place"]), number)
+    batch = found.combine_chunks().to_batches()[0]
+    place = _places(batch, number)
     encoded = found["own"].combine_chunks().dictionary_encode()
     rank = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), dtype=object).astype(str)))
     alone = encoded.is_null().to_numpy(zero_copy_only=False)
     own = np.empty(found.num_rows, dtype=np.int64)
     own[~alone] = rank[encoded.indices.drop_null().to_numpy()]
     own[alone] = len(rank) + np.arange(int(alone.sum()))
-    cell = np.searchsorted(cells, bins.levels(found, prefix=CELL).astype(np.int64) @ bins.strides())
+    cell = np.searchsorted(cells, bins.cells(people, batch))
     inside = place >= 0
     place, own, cell, weight = (v[inside] for v in (place, own, cell, found["weight"].to_numpy()))
     order = np.lexsort((weight, cell, own, place))

@@ -23,7 +23,7 @@ from crosslevel.data.people import People
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.progress import follow
 from crosslevel.embedding.chunks import Recipe
-from crosslevel.embedding.embeddings import Embeddings, finish
+from crosslevel.embedding.embeddings import finish
 from crosslevel.embedding.engines import check_engine
 from crosslevel.embedding.run import run_pass
 from crosslevel.embedding.sample import Sample, draw_people
@@ -148,8 +148,8 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self._check_parameters()
         seed, people = checks.read_seed(self.random_state), _read(people)
         with follow(progress, "Reading people") as tell:
-            learned = learn_columns(people)
-            encoder = replace(learned.encoder, unknown=self.unknown)
+            learned = learn_columns(people, None)
+            encoder = replace(learned.bins.encoder, unknown=self.unknown)
             n = max(N_SAMPLE, DRAWS * self.n_features if self.feature_map in LANDMARKS else 0)
             sample = draw_people(people, encoder, learned.n_rows, n, seed)
             if tell is not None:
@@ -194,11 +194,11 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         check_is_fitted(self, "feature_map_")
         if not isinstance(people, People) and subgroups:
-            raise InputError("subgroups are not used with Bags, whose answer has one row per bag; pass crosslevel.People.")
+            raise InputError(
+                "subgroups are not used with Bags, whose answer has one row per bag; pass crosslevel.People."
+            )
         known = _read(people)
-        state = run_pass(
-            known, self._recipe(known, subgroups), self.feature_map_, self.engine, checkpoint, progress
-        )
+        state = run_pass(known, self._recipe(known, subgroups), self.feature_map_, self.engine, checkpoint, progress)
         kind = frames.frame_kind(known.data) if frames.is_frame(known.data) else "pyarrow"
         found = finish(state, self.feature_map_, kind)
         for text in found.warnings:
@@ -238,7 +238,9 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Check what a pass is asked to do, before it begins."""
         check_engine(self.engine)
         if not people.keys:
-            raise InputError("by is missing; name the column(s) of people that say which bag they belong to in crosslevel.People.")
+            raise InputError(
+                "by is missing; name the column(s) of people that say which bag they belong to in crosslevel.People."
+            )
         for column in self.columns_:
             if column not in people.schema.names:
                 raise unknown_name("columns", column, people.schema.names)
@@ -293,7 +295,9 @@ def _read(people: Any) -> People:
     if isinstance(people, People):
         return people
     if not isinstance(people, Bags | np.ndarray):
-        raise InputError(f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or crosslevel.Bags.")
+        raise InputError(
+            f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or crosslevel.Bags."
+        )
     bags = as_bags(people, "people")
     values = checks.check_finite(bags.values[:], "people")
     columns = {name: values[:, j] for j, name in enumerate(bags.columns)}

@@ -72,7 +72,9 @@ def run_pass(
             state = _sum_here(people, recipe, feature_map, engine, checkpoint, total, tell)
     everybody = [key[-1] == ALL for key in state.keys] if recipe.subgroups else slice(None)
     if (rows := int(state.count[everybody].sum())) != total:
-        raise InputError(f"people had {total:,} rows, and {rows:,} when they were embedded; leave them alone meanwhile.")
+        raise InputError(
+            f"people had {total:,} rows, and {rows:,} when they were embedded; leave them alone meanwhile."
+        )
     return state
 
 

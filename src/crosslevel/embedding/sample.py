@@ -86,7 +86,7 @@ def draw_people(people: People, encoder: Encoder, n_rows: int, n: int, seed: int
     --------
     >>> from crosslevel.data.people_columns import learn_columns
     >>> people = People({"town": ["a", "a", "b", "b"], "sex": ["f", "m", "f", "f"]}, by="town")
-    >>> sample = draw_people(people, learn_columns(people).encoder, 4, 9, seed=0)
+    >>> sample = draw_people(people, learn_columns(people).bins.encoder, 4, 9, seed=0)
     >>> sample.weighted(9)
     (array([[1., 0.],
            [0., 1.]]), array([3., 1.]))
@@ -97,7 +97,9 @@ def draw_people(people: People, encoder: Encoder, n_rows: int, n: int, seed: int
     chosen, code, kept, steps = np.zeros(n, dtype=np.int64), "cast(0 as bigint)", f"{w} > 0", 0
     while n_rows * len(encoder.columns) > MOST_VALUES and left and steps < STEPS:
         code, steps = f"(({code}) * {1 << BITS} + {_step(left)})", steps + 1
-        found = people.answer(f"select {code} as code, sum({w}) as w, count(*) as n from people where {kept} group by 1")
+        found = people.answer(
+            f"select {code} as code, sum({w}) as w, count(*) as n from people where {kept} group by 1"
+        )
         codes, weight, count = (found[name].to_numpy() for name in ("code", "w", "n"))
         order = np.argsort(codes)
         picks = order[_pick(chosen, codes[order] >> BITS, weight[order], rng)]

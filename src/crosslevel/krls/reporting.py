@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
@@ -21,9 +20,9 @@ from crosslevel.errors import CrosslevelError, InputError, listed, unknown_name
 from crosslevel.krls import heterogeneity, subgroups
 from crosslevel.krls.effects import Effect, scales
 from crosslevel.krls.inference import Inference, infer
-from crosslevel.krls.model import Fit, cluster_pairs
+from crosslevel.krls.model import Fit
 from crosslevel.krls.prediction import bias_allowance, effect_band
-from crosslevel.krls.reading import Encoding, read_clusters, read_predict, spread_rows
+from crosslevel.krls.reading import Encoding, find_places, read_predict, spread_rows
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray, IntArray
@@ -69,7 +68,6 @@ class EffectReports(BaseEstimator):
         *,
         along: str | Sequence[str] | None = None,
         differences: bool = False,
-        cluster: Any = None,
     ) -> Estimates:
         """Give the average effects, a row per term, or per term and subgroup, or their slopes along covariates.
 
@@ -87,9 +85,6 @@ class EffectReports(BaseEstimator):
             binary column it is the difference between the two groups. An effect that rises and falls again can have no slope.
         differences : bool
             Give the differences between all pairs of subgroups instead: the group of the row less that of ``versus``.
-        cluster : (n,), optional
-            Labels of the rows that fit was given, by which errors are correlated: the same fit with cluster-robust errors
-            (CR3), whatever ``cluster`` it was fitted with.
 
         Returns
         -------
@@ -116,14 +111,12 @@ class EffectReports(BaseEstimator):
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
-        if cluster is not None:
-            return self._clustered(cluster).effects(level, target, by, along=along, differences=differences)
         if along is not None:
             others = {"target": target, "by": by, "differences": differences}
             checks.refuse_idle_arguments(type(self).effects, others, "with along=, whose slopes are those of all rows")
             return self._slopes(along, level)
         found, groups = self._averages(by, target)
-        effects = self._effects
+        effects, cells = self._effects, self._model.cells
         call = f"effects(level={level!r}, target={target!r}"
         if by is None:
             if differences:
@@ -152,23 +145,22 @@ class EffectReports(BaseEstimator):
             level=level,
             target=target,
             title=title,
-            warnings=self._describe_slices(groups),
+            warnings=subgroups.describe_slices(groups, cells, effects, self.encoding_.names),
             keys=keys,
             extra=extra,
         )
 
-    def effects_covariance(self, target: str = "sample", by: Any = None, *, cluster: Any = None) -> FloatArray:
+    def effects_covariance(self, target: str = "sample", by: Any = None) -> FloatArray:
         """Give the joint covariance of the estimates of :meth:`effects`, for tests of several or of differences.
 
         Parameters
         ----------
         target : {"sample", "population"}
-        by, cluster : optional
+        by : optional
             As in :meth:`effects`, whose rows the covariance has.
         """
         check_is_fitted(self, "penalty_")
-        fitted = self if cluster is None else self._clustered(cluster)
-        return fitted._averages(by, target)[0].covariance
+        return self._averages(by, target)[0].covariance
 
     def effects_at(self, X: Any) -> FloatArray:
         """Evaluate the effects at new rows, (n, n_effects), in the units of the data."""
@@ -363,12 +355,11 @@ class EffectReports(BaseEstimator):
             left_out=len(model.cells.m) - len(rows),
         )
 
-    def plot_effects(self, kind: str = "distribution", ax: Axes | None = None) -> Axes:
-        """Draw all effects: their distribution over the rows, or their averages by size.
+    def plot_effects(self, ax: Axes | None = None) -> Axes:
+        """Draw the distribution of all effects over the rows.
 
         Parameters
         ----------
-        kind : {"distribution", "ranking"}
         ax : matplotlib.axes.Axes, optional
 
         Examples
@@ -379,10 +370,6 @@ class EffectReports(BaseEstimator):
         'Distribution of effects'
         """
         check_is_fitted(self, "penalty_")
-        if kind == "ranking":
-            return charts.effect_ranking(self.effects(), ax)
-        if kind != "distribution":
-            raise unknown_name("kind", kind, ["distribution", "ranking"], "picture")
         return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
     def _bands(self, places: Sequence[int], X: FloatArray, level: float) -> Estimates:
@@ -466,19 +453,6 @@ class EffectReports(BaseEstimator):
             extra={"correlation": correlation.reshape(-1)},
         )
 
-    def _clustered(self, cluster: Any) -> Self:
-        """Give the same fit with errors by cluster."""
-        if getattr(self, "_outcome", None) is None:
-            raise InputError("this model was saved, and a saved model holds nobody's outcome; fit it again for this.")
-        model, cells = self._model, self._model.cells
-        codes = read_clusters(self._in_order(cluster, "cluster"), self._used)
-        y = (self._outcome - model.y_mean) / model.y_sd
-        pairs = cluster_pairs(cells.row, len(cells.m), codes, cells.row_weight, y)
-        found = copy.copy(self)
-        found._model = replace(model, cells=replace(cells, clusters=pairs))
-        found._cluster, found._inferred = codes, None
-        return found
-
     def _in_order(self, values: Any, argument: str) -> Any:
         """Put labels of rows that carry an index in the order of the rows of X."""
         return align_rows(values, getattr(self, "_keys", None), argument)
@@ -556,37 +530,10 @@ class EffectReports(BaseEstimator):
             frame=self._frame,
         )
 
-    def _describe_slices(self, groups: subgroups.Subgroups) -> list[str]:
-        """Say which effects are shown within slices of their own covariate."""
-        cells, names = self._model.cells, self.encoding_.names
-        cut = [
-            e.term
-            for e in self._effects
-            if e.switch is None
-            and (names[e.column] in groups.columns or subgroups.cut_on(groups, cells, cells.X[:, e.column]))
-        ]
-        if not cut:
-            return []
-        return [
-            f"the groups are slices of {listed(cut)}, whose own effect is then nearly that at a point: where it changes within "
-            "about one standard deviation, its interval can fall short."
-        ]
-
 
 def some_rows(n: int, most: int, seed: int = 0) -> IntArray:
     """Give all of n rows, or a random part of them, in order."""
     return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-
-
-def find_places(
-    wanted: str | Sequence[str] | None, argument: str, names: Sequence[str], what: str = "column"
-) -> list[int]:
-    """Find names among those known; all of them when None is wanted."""
-    chosen = list(names) if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
-    for name in chosen:
-        if name not in names:
-            raise unknown_name(argument, name, list(names), what)
-    return [list(names).index(name) for name in chosen]
 
 
 def _describe_by(by: Any) -> str:

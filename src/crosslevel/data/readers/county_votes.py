@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, check_alike, header, open_file
 from crosslevel.data.batches.formats import find_files
-from crosslevel.data.batches.sources import WRITTEN
 from crosslevel.data.batches.stream import Batches
 from crosslevel.data.signatures import checked
+from crosslevel.data.text_numbers import WRITTEN
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
 
 DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tab": "\t", ".tsv": "\t"}

@@ -227,13 +227,13 @@ class EcologicalInference(PlaceEstimator):
         self.metric_ = places.metric
         found = self._read_places(places)
         with follow(progress, "Reading people") as tell:
-            learned = learn_columns(people)
+            learned = learn_columns(people, int(self.n_bins))
             if tell is not None:
                 tell(learned.n_rows, learned.n_rows)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         with follow(progress, "Counting people") as tell:
             bins, cells, coarser = fitting.count_in_bins(
-                people, learned, int(self.n_bins), found.keys, groups is not None
+                people, learned.bins, int(self.n_bins), found.keys, groups is not None
             )
             if tell is not None:
                 tell(learned.n_rows, learned.n_rows)

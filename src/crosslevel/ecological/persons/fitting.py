@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks
 from crosslevel.data.people import People
-from crosslevel.data.people_columns import Learned, learn_bins
+from crosslevel.data.people_columns import fewer_bins
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people
 from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import PlaceTotals, Totals
@@ -73,18 +73,18 @@ def check_parameters(model: EcologicalInference) -> None:
 
 
 def count_in_bins(
-    people: People, learned: Learned, n_bins: int, keys: Sequence[object], counted: bool = False
+    people: People, bins: Bins, n_bins: int, keys: Sequence[object], counted: bool = False
 ) -> tuple[Bins, PlaceCells, list[str]]:
     """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
     size = n_bins
     while True:
-        bins = learn_bins(people, learned.encoder, size)
         try:
             found = count_people(people, bins, keys, clusters=people.cluster is not None, counted=counted)
         except TooManyKindsError:
             if size == 2 or not bins.edges:
                 raise
             size = max(2, size // 2)
+            bins = fewer_bins(people, bins, size)
             continue
         told = f"Numbers are in at most {size} bins, not {n_bins}: with more, the kinds of people do not fit in memory."
         return bins, found, [told] if size < n_bins else []

@@ -13,7 +13,7 @@ from scipy.sparse import csgraph
 from crosslevel.data.checks import count_jobs, read_list
 from crosslevel.data.expressions import is_value, quoted
 from crosslevel.data.people import People
-from crosslevel.data.people_columns import learn_bins, learn_columns
+from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import Bins
 from crosslevel.data.progress import count_steps, follow
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
@@ -174,12 +174,12 @@ def comparison(model: EcologicalInference, people: People, by: Sequence[str] | N
         if name not in people.schema.names:
             raise unknown_name("by", name, people.schema.names)
     if extra:
-        learned = learn_columns(people, [*fitted.names, *extra], extra)
-        wide = [c.name for c in learned.encoder.columns if c.name in extra and c.width > MOST_LEVELS]
+        n_bins, columns = int(model.n_bins), [*fitted.names, *extra]
+        fresh = learn_columns(people, n_bins, columns, extra).bins
+        wide = [c.name for c in fresh.encoder.columns if c.name in extra and c.width > MOST_LEVELS]
         numbers = [name for name in wide if _is_number(people.schema.field(name).type)]
         if numbers:  # ages, not codes of a few kinds
-            learned = learn_columns(people, [*fitted.names, *extra], [name for name in extra if name not in numbers])
-        fresh = learn_bins(people, learned.encoder, int(model.n_bins))
+            fresh = learn_columns(people, n_bins, columns, [name for name in extra if name not in numbers]).bins
         fitted = Bins(fresh.encoder, {**fresh.edges, **fitted.edges})
     cuts = cuts_of(fitted, by)
     if not cuts:
