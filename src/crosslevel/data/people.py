@@ -7,7 +7,7 @@ take it whole. Names and types are checked when it is made; records are read whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -136,7 +136,7 @@ class People:
 
     def batches(
         self, sql: str, rows: int, only: Expression | None = None, file: Path | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Run a query on ``people`` whose answer need not fit in memory; ``file`` is one of ``table.parts``, to ask it alone."""
         return self.table.batches(sql, rows, self._kept(only), file)
 

@@ -12,7 +12,7 @@ import glob
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,9 @@ class Table:
         """Run a query on ``people``, kept where a condition holds."""
         raise NotImplementedError
 
-    def batches(self, sql: str, rows: int, where: str = "", file: Path | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, sql: str, rows: int, where: str = "", file: Path | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Run a query whose answer need not fit in memory, on one of ``parts`` if that is named."""
         raise NotImplementedError
 
@@ -257,7 +259,9 @@ class Local(Table):
         with self.lock, self._said():
             return self.connection.sql(self.query(sql, where)).to_arrow_table()
 
-    def batches(self, sql: str, rows: int, where: str = "", file: Path | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, sql: str, rows: int, where: str = "", file: Path | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Run a query whose answer need not fit in memory, on one of ``parts`` if that is named."""
         with self.lock, self._said():
             yield from self.connection.sql(self.query(sql, where, file)).to_arrow_reader(rows)
@@ -383,7 +387,9 @@ class Spark(Table):
             return InputError(ours[-1].strip())
         return EngineError(f"Spark could not count people: {str(error).strip().splitlines()[0]}")
 
-    def batches(self, sql: str, rows: int, where: str = "", file: Path | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, sql: str, rows: int, where: str = "", file: Path | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Run a query; the answer is collected."""
         yield from self.answer(sql, where).to_batches(max_chunksize=rows)
 

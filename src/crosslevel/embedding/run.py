@@ -13,6 +13,7 @@ import time
 import warnings
 import zipfile
 import zlib
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,8 @@ def _sum_here(
     file = None if checkpoint is None else Checkpoint(checkpoint, describe_job(people, recipe, feature_map, engine))
     form = (feature_map.n_features, recipe.names, recipe.parts)
     state, done, rows = (BagSums(*form), 0, 0) if file is None else file.begin(*form)
-    parts = [None] if file is None else [*people.table.parts] or [None]
+    parts: Sequence[Path | None] = () if file is None else people.table.parts
+    parts = parts or (None,)
     ended: tuple[BagSums, int, int] | None = None  # what may be written; nothing while a file is being added
     try:
         for number in range(done, len(parts)):
@@ -178,7 +180,7 @@ class Checkpoint:
         arrays = {"keys": np.frombuffer(keys.getvalue(), dtype=np.uint8), **state.to_arrays()}
         try:
             with whole_file(self.path) as beside, beside.open("wb") as out:
-                np.savez(out, facts=np.array(facts), **arrays)
+                np.savez(out, facts=np.array(facts), **arrays)  # type: ignore[arg-type]
         except (FileError, OSError) as error:
             self._say(f"the checkpoint was not written, and the pass goes on without it: {error}")
         self._last = time.monotonic()

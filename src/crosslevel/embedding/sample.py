@@ -111,7 +111,7 @@ def draw_people(people: People, encoder: Encoder, n_rows: int, n: int, seed: int
     encoded, codes = encoder.encode(found), found["code"].to_numpy()
     # numbers that differ by less than their single precision are one kind
     kinds, first, same = np.unique(_rows(encoded), axis=0, return_index=True, return_inverse=True)
-    weight = np.bincount(same.ravel(), found["w"].to_numpy(), len(kinds))
+    weight = np.bincount(same.ravel(), found["w"].to_numpy(), len(kinds)).astype(np.float64)
     encoded, codes = replace(encoded, codes=encoded.codes[first], reals=encoded.reals[first]), codes[first]
     order = np.argsort(codes, kind="stable")
     picks = order[_pick(chosen, codes[order], weight[order], rng)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.state import ChunkSums
@@ -47,5 +47,5 @@ def find_engine(engine: str) -> Engine:
     8192
     """
     module, name = ENGINES[engine].split(":")
-    found: Any = getattr(importlib.import_module(module), name)()
-    return found  # type: ignore[no-any-return]
+    found: Engine = getattr(importlib.import_module(module), name)()
+    return found
