@@ -7,7 +7,7 @@ gives :class:`Cells`, with the share of every cell in every group: what is done 
 categorical columns a country has a few hundred of them, whatever the number of its people.
 
 Used by the imputers and KRLS; means and spreads of an outcome within cells are KRLS's own, on top of ``equal_rows``. People of a stream
-are learned in :mod:`crosslevel.data.learning` and counted by place in :mod:`crosslevel.data.place_cells`. People whose group is known
+are learned in :mod:`crosslevel.data.people_columns` and counted by place in :mod:`crosslevel.data.place_cells`. People whose group is known
 only as probabilities stand once in every possible group (``by_probability``).
 """
 

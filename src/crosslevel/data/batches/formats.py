@@ -215,8 +215,6 @@ def locate(source: object, options: CsvOptions, delimiter: str | None = None) ->
         return _open_files(find_files(source, FORMATS), options, delimiter)
     if isinstance(source, Source):
         return [source]
-    if (of_cluster := _cluster_frame(source)) is not None:
-        return [of_cluster]
     if isinstance(source, list | tuple):
         if not source:
             raise InputError("source is an empty list; name at least one file or frame.")
@@ -248,16 +246,6 @@ def _check_once(frames: Sequence[object], found: Sequence[Source]) -> None:
     again += ["the same frame"] * (len({*map(id, frames)}) < len(frames))
     if again:
         raise InputError(f"source holds {again[0]} twice, so that its rows would count twice; name each once.")
-
-
-def _cluster_frame(source: object) -> Source | None:
-    """Read a Spark DataFrame, whose rows stay with the workers."""
-    home, name = type(source).__module__.partition(".")[0], type(source).__name__
-    if home == "pyspark" and name == "DataFrame":
-        from crosslevel.data.engines.spark import SparkSource
-
-        return SparkSource(source)
-    return None
 
 
 def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) -> list[Path]:
