@@ -11,7 +11,7 @@ from __future__ import annotations
 import glob
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,10 @@ def open_table(data: Any, argument: str = "people") -> Local | Spark:
     return Local(table=frames.to_arrow(data, argument))
 
 
-def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[Path, ...]:
-    """List the files that paths, folders and patterns name, each once."""
+def find_files(
+    paths: Sequence[str | os.PathLike[str]], argument: str, formats: Mapping[str, str] = FORMATS
+) -> tuple[Path, ...]:
+    """List the files that paths, folders and patterns name, each once; ``formats`` are endings and what they mean."""
     found: list[Path] = []
     for path in paths:
         text = os.fspath(path)
@@ -71,7 +73,7 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
             raise FileError(f"{argument} is an empty file name; name a file, a folder or a pattern.")
         here = Path(text)
         if here.is_dir():
-            own = [one for one in sorted(here.iterdir()) if format_of(one) and not one.name.startswith((".", "_"))]
+            own = [one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))]
         elif glob.has_magic(text) and not here.exists():
             own = [one for one in map(Path, sorted(glob.iglob(text, recursive=True))) if one.is_file()]  # noqa: PTH207
         else:
@@ -79,10 +81,10 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
         if not own or not all(one.is_file() for one in own):
             raise FileError(f"{argument}={text!r} names no file that is there; check the path.")
         found += own
-    strange = [one for one in found if format_of(one) is None]
+    strange = [one for one in found if format_of(one, formats) is None]
     if strange:
-        raise FileError(f"{strange[0]} has an ending that says no format; the endings are {listed(FORMATS, 12)}.")
-    kinds = {format_of(one) for one in found}
+        raise FileError(f"{strange[0]} has an ending that says no format; the endings are {listed(formats, 12)}.")
+    kinds = {format_of(one, formats) for one in found}
     if len(kinds) > 1:
         raise FileError(
             f"{argument} names files of several formats ({listed(sorted(map(str, kinds)))}); pass one format."
@@ -93,10 +95,10 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
     return tuple(found)
 
 
-def format_of(path: Path) -> str | None:
+def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str | None:
     """Tell the format of a file by its ending."""
     name = path.name.casefold()
-    return next((kind for ending, kind in FORMATS.items() if name.endswith(ending)), None)
+    return next((kind for ending, kind in formats.items() if name.endswith(ending)), None)
 
 
 def check_names(names: Sequence[str], argument: str) -> None:
@@ -279,7 +281,7 @@ class _Said:
             said = str(error).strip().splitlines()[0]
             if "Memory" in said or "INTERRUPT" in said:
                 return
-            raise InputError(f"people cannot be read from {self.what}: {said}") from error
+            raise InputError(f"{self.what} cannot be read: {said}") from error
 
 
 def delimiter_of(path: Path) -> str:
