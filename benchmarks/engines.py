@@ -3,7 +3,8 @@
 Simulated people as wide as a census (223 columns, 340 regions) in parquet become 4,096 features per region: a first pass that learns
 columns and a second that embeds. Every engine runs in a process of its own, with two workers; memory is the peak of each
 process, summed over driver and workers, the Java process too. The time begins when workers are up and have
-loaded the kernels. ``--study`` fits the 2024 study (needs CROSSLEVEL_DATA) through each engine and compares estimates.
+loaded the kernels. ``--study`` fits the 2024 study (needs CROSSLEVEL_DATA) to the people as a file, which DuckDB counts here, and as a
+DataFrame of Spark, and compares estimates.
 
     python benchmarks/engines.py                                  # a million people
     python benchmarks/engines.py --full --folder /tmp/people      # 10.8 million; written there unless they are
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help=f"{FULL:,} people")
     parser.add_argument("--folder", type=Path, help="where the people are written, and kept")
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES))
-    parser.add_argument("--study", action="store_true", help="the 2024 study through each engine")
+    parser.add_argument("--study", action="store_true", help="the 2024 study, counted by each")
     parser.add_argument("--one", choices=list(ENGINES), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
@@ -170,7 +171,7 @@ def study(name: str, folder: Path) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
         write_people(data / "us2024" / "persons", people)
     watch, engine, load = Watch(), start(name), os.getloadavg()[0]
-    model = fitted(people, data, engine)
+    model = fitted(people if name == "local" else engine.read.parquet(str(people)), data)
     began = time.perf_counter()
     found = [model.estimate(by=by, n_draws=N_DRAWS) for by in ("female", "eth5")]
     taken = {"passes": model.seconds_["people"], "fit": model.seconds_["fit"], "estimates": time.perf_counter() - began}

@@ -18,10 +18,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from scipy import linalg
 
-from crosslevel import EcologicalInference
+import crosslevel as cl
 from crosslevel.data.simulate import write_nation
 from crosslevel.errors import CrosslevelWarning
 
@@ -42,7 +41,7 @@ def eigh_seconds() -> float:
 
 def subgroups() -> dict[str, str]:
     """Name twenty: sex, four ages, and sex within seven bands of age."""
-    out = {"men": "sex == 1", "women": "sex == 2"}
+    out = {"men": "sex = 1", "women": "sex = 2"}
     out |= {f"{a} to {b}": f"age >= {a} and age < {b}" for a, b in AGES}
     edges = (18, 25, 35, 45, 55, 65, 75, 120)
     for sex in (1, 2):
@@ -60,11 +59,10 @@ def main() -> None:
     print(f"eigh, N = 2,000: {eigh_seconds():.2f} s")
     with tempfile.TemporaryDirectory() as folder:
         world = write_nation(Path(folder), asked.regions, asked.people // asked.regions, random_state=0)
-        model = EcologicalInference(categorical=["sex"], random_state=0)
+        model = cl.EcologicalInference()
         begun = time.perf_counter()
-        places = pq.read_table(world.places)
-        counted = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-        model.fit(world.people[0].parent, places, **counted)
+        people = cl.People(world.people[0].parent, by="region", weight="weight", categorical=["sex"])
+        model.fit(people, cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat")))
         fitted = time.perf_counter()
         found = model.estimate(subgroups=subgroups(), n_draws=DRAWS)
         done = time.perf_counter()

@@ -46,19 +46,12 @@ def make(n: int, n_points: int | None = None, seed: int = 0) -> pd.DataFrame:
 
 def fit(places: pd.DataFrame, points: int | None) -> tuple[cl.EcologicalInference, float]:
     """Fit, with seconds of the processor."""
-    model = cl.EcologicalInference(metric="plane", inducing_points=points)
+    model = cl.EcologicalInference(inducing_points=points)
     processor = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(
-            None,
-            places,
-            by="place",
-            successes="yes",
-            trials="votes",
-            coords=("x", "y"),
-            composition={"kind": list(EFFECTS)},
-        )
+        totals = cl.Places(places, by="place", successes="yes", trials="votes", coords=("x", "y"))
+        model.fit(cl.GroupCounts({"kind": list(EFFECTS)}), totals)
     return model, time.process_time() - processor
 
 

@@ -75,22 +75,22 @@ def embedding(n: int) -> Fit:
 
 def ecological_people(n: int) -> Fit:
     people, places = people_of(n, 100, 3, 4)
-    return lambda: cl.EcologicalInference(metric="plane").fit(people, places, **COUNTED)
+    return lambda: cl.EcologicalInference().fit(cl.People(people, by="place"), cl.Places(places, **COUNTED))
 
 
 def ecological_cells(n: int) -> Fit:
     """Six columns of two to five levels: about n kinds of people, whose sums every step of the effects goes over."""
     levels = max(2, round(n ** (1 / 6)))
     people, places = people_of(300_000, 50, 6, levels)
-    return lambda: cl.EcologicalInference(metric="plane").fit(people, places, **COUNTED)
+    return lambda: cl.EcologicalInference().fit(cl.People(people, by="place"), cl.Places(places, **COUNTED))
 
 
 def ecological_places(n: int) -> Fit:
     from places import EFFECTS, make
 
     table = make(n)
-    model = cl.EcologicalInference(metric="plane", inducing_points=100)
-    return lambda: model.fit(None, table, **COUNTED, composition={"kind": list(EFFECTS)})
+    model = cl.EcologicalInference(inducing_points=100)
+    return lambda: model.fit(cl.GroupCounts({"kind": list(EFFECTS)}), cl.Places(table, **COUNTED))
 
 
 def regression_places(n: int) -> Fit:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from dataclasses import replace
 
 from individual import eigh_seconds
 
-from crosslevel import EcologicalInference
+import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.ecological.persons.survey_fit import fuse_again
 from crosslevel.errors import CrosslevelWarning
@@ -35,20 +36,13 @@ def main() -> None:
     print(f"eigh, N = 2,000: {eigh_seconds():.2f} s")
     world = nation(asked.regions, asked.people, random_state=0)
     begun = time.process_time()
-    model = EcologicalInference(categorical=["sex"], spatial=None, n_jobs=1).fit(
-        *(world.people, world.places),
-        by="region",
-        weight="weight",
-        successes="dem",
-        trials="votes",
-        columns=COLUMNS,
-        survey=world.survey(asked.respondents, shift=0.3),
-        survey_outcome="voted_dem",
-        survey_by="region",
-    )
+    people = cl.People(world.people, by="region", weight="weight", columns=COLUMNS, categorical=["sex"])
+    places = cl.Places(world.places, by="region", successes="dem", trials="votes")
+    survey = cl.Survey(world.survey(asked.respondents, shift=0.3), outcome="voted_dem", by="region")
+    model = cl.EcologicalInference(spatial=None).fit(people, places, survey)
     whole = time.process_time() - begun
     for compare in (False, True):
-        model.arguments_["compare"] = compare
+        model.surveys_ = (replace(survey, compare=compare),)
         begun = time.process_time()
         fuse_again(model, model.survey_.selection)
         took = time.process_time() - begun

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from brfss_data import COLUMNS, LEVELS, OUTCOMES, Hidden, hidden, lay, read
 
-from crosslevel.ecological import EcologicalInference
+import crosslevel as cl
 from crosslevel.ecological.confounding import SHIPPED
 
 FloatArray = npt.NDArray[np.float64]
@@ -55,11 +55,10 @@ class Cells:
         both = means.join(counts, keys=place)
         n = both["one_sum"].to_numpy()
         places = pa.table({place: both[place], "yes": both["hidden"].to_numpy() * n, "n": n})
-        self.columns, self.place, self.people = list(X.column_names), place, people.drop_columns(["one"])
-        self.model = EcologicalInference(
-            categorical=self.columns if self.categorical else None, spatial=None, random_state=0
-        )
-        self.model.fit(self.people, places, by=place, successes="yes", trials="n", columns=self.columns)
+        self.columns, self.place, codes = list(X.column_names), place, X.column_names if self.categorical else ()
+        self.people = cl.People(people.drop_columns(["one"]), by=place, columns=self.columns, categorical=codes)
+        self.model = cl.EcologicalInference(spatial=None)
+        self.model.fit(self.people, cl.Places(places, by=place, successes="yes", trials="n"))
         return self
 
     def transform(self, X: pa.Table, partition: pa.Table) -> FloatArray:

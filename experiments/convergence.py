@@ -28,7 +28,6 @@ from hidden_labels_data import CATEGORICAL, LABELS, LACKING, NESTED, write_peopl
 from us2024_data import read_regions
 
 import crosslevel as cl
-from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons import aggregate, hidden_labels
 from crosslevel.ecological.persons.labels import comparison, read_labels
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
@@ -71,31 +70,21 @@ def subset(people: pa.Table, regions: pa.Table, states: Sequence[str], rng: np.r
 def hide_some(own: pa.Table, places: pa.Table, columns: list[str], labels: Sequence[str]) -> Counter:
     """Hide labels in one subset; count how they ended."""
     categorical = [c for c in CATEGORICAL if c in columns]
-    model = cl.EcologicalInference(categorical=categorical, n_bins=8, n_jobs=1)
+    people = cl.People(own, "region", "weight", "household", columns, categorical)
+    totals = cl.Places(places, by="region", successes="votes_dem_2024", trials="votes", coords=("lon", "lat"))
+    model = cl.EcologicalInference(n_bins=8)
     ended: Counter = Counter()
     try:
-        model.fit(
-            own,
-            places,
-            by="region",
-            weight="weight",
-            successes="votes_dem_2024",
-            trials="votes",
-            coords=("lon", "lat"),
-            columns=columns,
-            cluster="household",
-            unmatched="drop",
-        )
+        model.fit(people, totals, unmatched="drop")
     except ConvergenceError as error:
         return Counter({f"vote: {error}": 1})
     ended["converged"] += 1
-    stream = open_people(own, None)
     for name in labels:
         try:
             told = [c for c in LABELS[name].hidden if c in columns]
-            bins, cuts = comparison(model, stream, [c for c in columns if c not in told][:2])
-            (label,) = read_labels({name: f"{name} == 1"}, {name: told}, stream, model)
-            hidden_labels.hide(model, stream, bins, cuts, label, 1, (0.0, 1.0))
+            bins, cuts = comparison(model, people, [c for c in columns if c not in told][:2])
+            (label,) = read_labels({name: f"{name} = 1"}, {name: told}, people, model)
+            hidden_labels.hide(model, people, bins, cuts, label, 1, (0.0, 1.0))
             ended["converged"] += 2
         except ConvergenceError as error:
             ended[f"{name}: {error}"] += 1

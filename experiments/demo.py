@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import crosslevel as cl
 from crosslevel.cli.demo import COLUMNS, DRAWS, HARD, VARIABLES, estimate_subgroups
 from crosslevel.data.simulate import nation
-from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import CrosslevelWarning
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "demo.md"
@@ -45,7 +45,7 @@ Written by `python experiments/demo.py`.
 """
 
 
-def differences(model: EcologicalInference, truth: dict[str, dict[str, float]]) -> tuple[int, int]:
+def differences(model: cl.EcologicalInference, truth: dict[str, dict[str, float]]) -> tuple[int, int]:
     """Count differences between groups that exclude zero, and those of the right sign."""
     sure = right = 0
     for variable in VARIABLES:
@@ -95,13 +95,12 @@ def main() -> None:
 
 def _signs(world, seed: int) -> np.ndarray:
     truth = {v: {str(r[v]): r["rate"] for r in world.true_rates(by=v, rollup="all").to_pylist()} for v in VARIABLES}
-    named = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": COLUMNS}
-    asked = {"survey": world.survey(2000, random_state=seed), "survey_outcome": "voted_dem", "survey_by": "region"}
+    people = cl.People(world.people, by="region", weight="weight", columns=COLUMNS, categorical=["sex"])
+    places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+    survey = cl.Survey(world.survey(2000, random_state=seed), outcome="voted_dem", by="region")
     counts = []
-    for more in ({}, asked):
-        model = EcologicalInference(categorical=["sex"], random_state=seed)
-        model.fit(world.people, world.places, coords=("lon", "lat"), **named, **more)
-        counts += differences(model, truth)
+    for more in (None, survey):
+        counts += differences(cl.EcologicalInference(random_state=seed).fit(people, places, more), truth)
     return np.array(counts)
 
 

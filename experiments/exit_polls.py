@@ -38,9 +38,10 @@ from us2024_data import (
     votes_by_region,
 )
 
+import crosslevel as cl
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.regions import MergeReport
-from crosslevel.ecological import DistributionRegression, EcologicalInference
+from crosslevel.ecological import DistributionRegression
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.results import Estimates
 
@@ -176,26 +177,22 @@ def two_party(dem: float | None, gop: float | None) -> float | None:
     return dem / (dem + gop)
 
 
-def default_model() -> EcologicalInference:
+def default_model() -> cl.EcologicalInference:
     """Make the default model, with the shipped constants."""
-    return EcologicalInference(categorical=list(CATEGORICAL), n_bins=8)
+    return cl.EcologicalInference(n_bins=8)
 
 
 def estimate(people: pa.Table, places: pa.Table, model: Any) -> dict[str, Estimates]:
     """Fit the votes and ask for the subgroups of the polls, by state and for the nation."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(
-            people,
-            places,
-            by="region",
-            weight="weight",
-            successes="dem",
-            trials="votes",
-            coords=("lon", "lat"),
-            columns=list(COLUMNS),
-            unmatched="drop",
-        )
+        who = {"by": "region", "weight": "weight", "columns": list(COLUMNS)}
+        votes = {"successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+        if isinstance(model, DistributionRegression):
+            model.fit(people, places, **who, **votes, unmatched="drop")
+        else:
+            known = cl.People(people, **who, categorical=list(CATEGORICAL))
+            model.fit(known, cl.Places(places, by="region", **votes), unmatched="drop")
     if isinstance(model, DistributionRegression):
         model.embedder_ = Remembering(model.embedder_)  # type: ignore[assignment]
     asked = all_subgroups(POLLS)

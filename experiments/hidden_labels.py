@@ -42,10 +42,8 @@ from us2024_data import lay, peak_memory, points, read_regions, region_of_county
 
 import crosslevel as cl
 from crosslevel.ecological.confounding import SHIPPED
-from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons.groups import Allowance, allowance_of
 from crosslevel.ecological.persons.hidden_errors import LEAST_PEOPLE
-from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
 from crosslevel.ecological.persons.learner import Learner
 from crosslevel.errors import CrosslevelWarning
@@ -82,43 +80,39 @@ class AsShipped(Learner):
         return dict(self.shrinkage)
 
 
-def fitted(people: Path, regions: pa.Table, n_jobs: int | None, regression: bool = False, **settings: Any) -> Any:
-    """Fit a model to the vote of 2024: its places, bins, features and households serve the labels."""
-    common = {"categorical": list(CATEGORICAL), "n_jobs": n_jobs}
-    model: Any = cl.EcologicalInference(n_bins=N_BINS, **common, **settings)
-    asked: dict[str, Any] = {"cluster": "household"}
-    if regression:
-        model, asked = cl.ecological.DistributionRegression(REGRESSION_FEATURES, **common), {}
+def fitted(people: Path, regions: pa.Table) -> cl.EcologicalInference:
+    """Fit the default model to the vote of 2024: its places, bins, features and households serve the labels."""
+    who = {"weight": "weight", "cluster": "household", "columns": list(NESTED), "categorical": list(CATEGORICAL)}
+    places = cl.Places(regions, by="region", successes="votes_dem_2024", trials="votes", coords=("lon", "lat"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(
-            people,
-            regions,
-            by="region",
-            weight="weight",
-            successes="votes_dem_2024",
-            trials="votes",
-            coords=("lon", "lat"),
-            columns=list(NESTED),
-            unmatched="drop",
-            **asked,
+        model = cl.EcologicalInference(n_bins=N_BINS)
+        return model.fit(cl.People(people, by="region", **who), places, unmatched="drop")
+
+
+def regressed(people: Path, regions: pa.Table) -> cl.ecological.DistributionRegression:
+    """Fit the paper's model to the vote of 2024."""
+    model = cl.ecological.DistributionRegression(REGRESSION_FEATURES, categorical=list(CATEGORICAL))
+    counts = {"successes": "votes_dem_2024", "trials": "votes", "coords": ("lon", "lat")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return model.fit(
+            people, regions, by="region", weight="weight", columns=list(NESTED), unmatched="drop", **counts
         )
-    model.arguments_ = {**model.arguments_, "cluster": "household"}  # halves are those of households, whoever is fitted
-    return model
 
 
-def hide_labels(model: cl.EcologicalInference, people: Path, names: Sequence[str]) -> Learner:
+def hide_labels(model: cl.EcologicalInference, names: Sequence[str]) -> Learner:
     """Learn every label back from its totals, twice."""
-    stream = open_people(people, None)
+    people = model.people_
     hidden = {name: LABELS[name].hidden for name in names}
-    labels = read_labels({name: f"{name} == 1" for name in names}, hidden, stream, model)
-    bins, cuts = comparison(model, stream, list(DIMENSIONS))
+    labels = read_labels({name: f"{name} = 1" for name in names}, hidden, people, model)
+    bins, cuts = comparison(model, people, list(DIMENSIONS))
     begun = time.perf_counter()
 
     def say(done: int, of: int) -> None:
         print(f"{names[done - 1]}: {done} of {of}, {time.perf_counter() - begun:.0f} s", flush=True)
 
-    found = hide_all(model, stream, bins, cuts, labels, say, shares=(0.0, 1.0))
+    found = hide_all(model, people, bins, cuts, labels, say, shares=(0.0, 1.0))
     families = {name: LABELS[name].family for name in names}
     return Learner(found, families, SHIPPED, allowance_of(model.model_, None).shrinkage)
 
@@ -230,9 +224,9 @@ def by_column(learner: Learner, names: Sequence[str]) -> str:
 
 def with_regression(model: cl.ecological.DistributionRegression, people: Path) -> str:
     """Lay out the five labels of the first study for distribution regression and the baselines."""
-    table = pq.read_table(people)
-    frame, (houses,) = table.to_pandas(), table.select(["household"]).combine_chunks().to_batches()
-    first = Half("household", model.seed_).mask(houses)
+    frame = pq.read_table(people).to_pandas()
+    houses, house = np.unique(frame.household, return_inverse=True)
+    first = (np.random.default_rng(model.seed_).random(len(houses)) < 0.5)[house]
     errors: dict[str, list[list[float]]] = {"DistributionRegression": [], "neighborhood": [], "goodman": []}
     for label in FIVE:
         known = frame[label].notna().to_numpy()
@@ -266,7 +260,6 @@ def _half(model: Any, frame: pd.DataFrame, label: str, mine: FloatArray) -> tupl
         pd.DataFrame({"label_yes": sums.yes / sums.weight * n, "label_all": n}), left_on="region", right_index=True
     )
     asked = {**model.arguments_, "successes": "label_yes", "trials": "label_all"}
-    del asked["cluster"]  # which distribution regression does not take
     asked["columns"] = [c for c in model.columns_ if c not in (label, *LABELS[label].hidden)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
@@ -301,23 +294,14 @@ def north_carolina(data: Path, people: Path) -> str:
     totals = counted.groupby("region", observed=True)[["dem", "registered_count"]].sum().reset_index()
     regions = read_regions(data).to_pandas()[["region", "lon", "lat"]]
     places = totals.merge(regions, on="region")
-    model = cl.EcologicalInference(categorical=list(CATEGORICAL), n_bins=N_BINS)
     wanted = pq.read_table(people, filters=[("region", "in", places["region"].tolist())])
     race = np.where(wanted["eth5"].to_numpy() == 1, "white", np.where(wanted["eth5"].to_numpy() == 2, "black", "rest"))
     wanted = wanted.append_column("race3", pa.array(race))
+    who = {"weight": "weight", "cluster": "household", "columns": list(NESTED), "categorical": list(CATEGORICAL)}
+    totals = cl.Places(places, by="region", successes="dem", trials="registered_count", coords=("lon", "lat"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(
-            wanted,
-            places,
-            by="region",
-            weight="weight",
-            successes="dem",
-            trials="registered_count",
-            coords=("lon", "lat"),
-            columns=list(NESTED),
-            cluster="household",
-        )
+        model = cl.EcologicalInference(n_bins=N_BINS).fit(cl.People(wanted, by="region", **who), totals)
         rows = []
         for column, real in (("race3", _by_race(counted)), ("age4", _by_age(counted))):
             found = model.estimate(by=column, rollup="all", n_draws=400)
@@ -369,7 +353,6 @@ def main() -> None:
     parser.add_argument("--world", choices=["fifteen", "nation"], default="fifteen")
     parser.add_argument("--regression", action="store_true")
     parser.add_argument("--print", action="store_true", dest="only_print")
-    parser.add_argument("--jobs", type=int)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         people = Path(folder) / "people.parquet"
@@ -379,18 +362,18 @@ def main() -> None:
         print(f"{n:,} adult citizens", flush=True)
         begun = time.perf_counter()
         regions = read_regions(asked.data)
-        model = fitted(people, regions, asked.jobs, asked.regression)
-        print(f"fit: {model.seconds_}, {peak_memory():.2f} GB", flush=True)
         if asked.regression:
-            text = REGRESSION.format(table=with_regression(model, people))
+            text = REGRESSION.format(table=with_regression(regressed(people, regions), people))
             print(text)
             if not asked.only_print:
                 METHODS.write_text(text)
             return
+        model = fitted(people, regions)
+        print(f"fit: {model.seconds_}, {peak_memory():.2f} GB", flush=True)
         fifteen = asked.world == "fifteen"
         names = asked.labels or [*DEVELOPMENT, *LATER]
-        learner = hide_labels(model, people, names)
-        fresh = hide_labels(model, people, FRESH)
+        learner = hide_labels(model, names)
+        fresh = hide_labels(model, FRESH)
         text = page(learner, fresh, model, n, time.perf_counter() - begun, fifteen)
         if fifteen:
             text = text.replace("<!-- nc -->", CAROLINA.format(table=north_carolina(asked.data, people)))
@@ -613,8 +596,8 @@ that moved the estimates too had 3.51 points of error on the sixteen instead of 
 
 ## What to do with your own data
 
-1. Fit with `cluster=` (the household), then `model.learn_confounding(labels=[...])` with eight or more columns of your people that have
-   nothing to do with the question but are known: tau belongs to your regions and your features, not to the world.
+1. Name the household (`cluster` of `People`), fit, then `model.learn_confounding(labels=[...])` with eight or more columns of your
+   people that have nothing to do with the question but are known: tau belongs to your regions and your features, not to the world.
 2. Compare with `neighborhood` and with the bounds; look at `sensitivity()`.
 3. Rules are not confounding: people over 65 are insured by law. Take groups whose rate is known out of people and totals both.
 """

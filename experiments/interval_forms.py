@@ -118,7 +118,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         people = Path(folder) / "people.parquet"
         write_people(source, people, chosen)
-        learner = hide_labels(fitted(people, read_regions(asked.data), 1), people, [*DEVELOPMENT, *LATER])
+        learner = hide_labels(fitted(people, read_regions(asked.data)), [*DEVELOPMENT, *LATER])
     print(table(learner))
 
 

@@ -71,15 +71,8 @@ def fit(places: pd.DataFrame, **parameters: Any) -> tuple[cl.EcologicalInference
     wall, processor = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model.fit(
-            None,
-            places,
-            by="vtd",
-            successes="dem",
-            trials="votes",
-            coords=("lon", "lat"),
-            composition={"race": list(GROUPS)},
-        )
+        totals = cl.Places(places, by="vtd", successes="dem", trials="votes", coords=("lon", "lat"))
+        model.fit(cl.GroupCounts({"race": list(GROUPS)}), totals)
     for one in said:
         print("warning:", one.message)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

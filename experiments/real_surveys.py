@@ -73,22 +73,22 @@ def read_cces(folder: Path) -> pd.DataFrame:
     return table
 
 
-def fitted(people: pd.DataFrame, places: pd.DataFrame, features: Sequence[str], **given: Any) -> cl.EcologicalInference:
+def fitted(
+    people: pd.DataFrame,
+    places: pd.DataFrame,
+    features: Sequence[str],
+    survey: pd.DataFrame,
+    outcome: str,
+    **given: Any,
+) -> cl.EcologicalInference:
     """Fit totals of states, people and respondents."""
-    model = cl.EcologicalInference(categorical=[f for f in features if people[f].dtype.kind in "iu"], spatial=None)
+    codes = [f for f in features if people[f].dtype.kind in "iu"]
+    who = cl.People(people, by="state", weight="weight", columns=list(features), categorical=codes)
+    totals = cl.Places(places, by="state", successes="yes", trials="asked", **given)
+    asked = cl.Survey(survey, outcome=outcome, by="state", compare=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return model.fit(
-            *(people, places),
-            by="state",
-            weight="weight",
-            successes="yes",
-            trials="asked",
-            columns=list(features),
-            survey_by="state",
-            compare=True,
-            **given,
-        )
+        return cl.EcologicalInference(spatial=None).fit(who, totals, asked)
 
 
 def held_apart(
@@ -114,15 +114,13 @@ def held_apart(
     order = rng.permutation(len(rest))
     for size in sizes:
         begun = time.process_time()
-        model = fitted(people, places, features, survey=rest.iloc[order[:size]], survey_outcome=outcome)
+        model = fitted(people, places, features, survey=rest.iloc[order[:size]], outcome=outcome)
         found, moved = model.survey_.compared.to_pandas(), model.survey_.moved.to_pandas()
         offset = model.survey_.surveys.to_pylist()[0]
         if len(labels) >= FEW and size >= LEAST_MEASURED:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CrosslevelWarning)
-                model.learn_confounding(
-                    labels={name: f"{name} == 1" for name in labels}, by=list(features), survey=True
-                )
+                model.learn_confounding(labels={name: f"{name} = 1" for name in labels}, by=list(features), survey=True)
             again = model.survey_.compared.to_pandas().query("method == 'survey and totals'")
             found = pd.concat([found, again.assign(method=MEASURED)])
         found["truth"] = [truth[key] for key in zip(found["column"], found["level"], strict=True)]
@@ -164,8 +162,7 @@ def votes(folder: Path) -> tuple[pd.DataFrame, cl.EcologicalInference]:
     cces = read_cces(folder)
     asked = cces[cces["state"].isin(states) & (cces["party"] != "Independent")]
     margins = pd.concat(counts, axis=1).reset_index()
-    given = {"survey": asked, "survey_outcome": "Democrat", "margins": margins}
-    model = fitted(people, places, FEATURES[CCES], **given)
+    model = fitted(people, places, FEATURES[CCES], survey=asked, outcome="Democrat", margins=margins)
     found = model.survey_.compared.to_pandas()
     polls = pd.read_csv(folder / "exit_polls" / "cnn_exit_polls_2012_2016.csv").query("year == 2016 and state == 'All'")
     for (column, level), (question, answers) in EXIT_POLL.items():

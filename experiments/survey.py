@@ -39,13 +39,13 @@ from scipy import special, stats
 from us2024_data import read_regions
 
 import crosslevel as cl
-from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.columns import Encoder
+from crosslevel.data.expressions import quoted
 from crosslevel.data.place_cells import Bins, Labels, count_people
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
-from crosslevel.ecological.persons.hidden_labels import Half, Label, hide
+from crosslevel.ecological.persons.hidden_labels import Label, hide
 from crosslevel.ecological.persons.labels import comparison, read_labels
 from crosslevel.ecological.persons.learner import solve_columns, solve_selection
 from crosslevel.ecological.persons.model import cell_logits
@@ -100,15 +100,12 @@ class Asked:
     state: AnyArray  # number of the state of each place
 
 
-def prepare(model: cl.EcologicalInference, stream: Batches, bins: Bins, cuts: list, label: Label) -> Asked:
+def prepare(model: cl.EcologicalInference, bins: Bins, cuts: list, label: Label) -> Asked:
     """Hide a label, and count the people of the other half by what may be asked."""
-    half = hide(model, stream, bins, cuts, label, 1, (0.0, 1.0))[0]
-    known = " and ".join(f"`{c}` is not null" for c in label.query.columns)
-    sides = Labels(subgroups=(("has", label.query), ("first", Half("household", model.seed_))))
-    places = model.places_
-    found = count_people(
-        stream.select(where=known), bins, place=places.by, keys=places.keys, weight=model.weight_, labels=sides
-    )
+    people, places = model.people_, model.places_
+    half = hide(model, people, bins, cuts, label, 1, (0.0, 1.0))[0]
+    known = people.expression(" and ".join(f"{quoted(c)} is not null" for c in label.query.columns), "labels")
+    found = count_people(people, bins, places.keys, Labels((), (("has", label.query),), half=model.seed_), only=known)
     has, first = (np.array([j in matched for _, matched in found.labels])[found.label] for j in (0, 1))
     number = np.full(len(places), -1)
     number[half.places] = np.arange(len(half.places))
@@ -382,16 +379,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         people = Path(folder) / "people.parquet"
         n = write_people(asked.data / "us2024" / "persons", people, asked.states)
-        model = fitted(people, read_regions(asked.data), 1)
+        model = fitted(people, read_regions(asked.data))
         print(f"{n:,} adult citizens, {len(model.places_)} regions", flush=True)
-        stream = open_batches(people)
         hidden = {name: LABELS[name].hidden for name in asked.labels}
-        labels = read_labels({name: f"{name} == 1" for name in asked.labels}, hidden, stream, model)
-        bins, cuts = comparison(model, stream, list(DIMENSIONS))
+        labels = read_labels({name: f"{name} = 1" for name in asked.labels}, hidden, model.people_, model)
+        bins, cuts = comparison(model, model.people_, list(DIMENSIONS))
         worlds = {}
         for label in labels:
             tau = TAU_OF_OTHERS[label.name] if asked.others else None
-            worlds[label.name] = world_of(model, prepare(model, stream, bins, cuts, label), tau)
+            worlds[label.name] = world_of(model, prepare(model, bins, cuts, label), tau)
             print(label.name, flush=True)
         rows: list[dict[str, object]] = []
         for row in study(worlds, asked.sizes, asked.kinds, asked.seeds, asked.measured, asked.baselines):

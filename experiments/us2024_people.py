@@ -34,22 +34,14 @@ STATES = ("AZ", "GA", "MI", "NC", "PA", "WI")
 N_DRAWS = 400
 
 
-def fitted(people: Path, data: Path, engine: Any = "local") -> cl.EcologicalInference:
+def fitted(people: Any, data: Path) -> cl.EcologicalInference:
     """Fit the default model to the votes of both parties."""
-    model = cl.EcologicalInference(categorical=list(CATEGORICAL), n_bins=8, engine=engine)
+    who = {"weight": "weight", "cluster": "household", "columns": list(FEATURES), "categorical": list(CATEGORICAL)}
+    votes = {"successes": "votes_dem_2024", "trials": "votes", "coords": ("lon", "lat")}
+    places = cl.Places(read_regions(data), by="region", **votes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return model.fit(
-            people,
-            read_regions(data),
-            by="region",
-            weight="weight",
-            successes="votes_dem_2024",
-            trials="votes",
-            coords=("lon", "lat"),
-            columns=list(FEATURES),
-            cluster="household",
-        )
+        return cl.EcologicalInference(n_bins=8).fit(cl.People(people, by="region", **who), places)
 
 
 def rows(found: Estimates, by: list[str], first: tuple[str, ...] = ()) -> list[list[str]]:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from scipy import special
 from us2024_data import lay
 
-from crosslevel.ecological import EcologicalInference
+import crosslevel as cl
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE
 from crosslevel.ecological.persons.groups import allowance_of
@@ -126,11 +126,12 @@ def answers(kind: str, n_places: int, sampled: int, seed: int, **settings: objec
     """Give how often intervals held in one world, group by group, how wide they were and how far answers were off."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     world = make(kind, n_places, sampled, rng)
-    model = EcologicalInference(categorical=list(SIZES), spatial=None, n_jobs=1, **settings)
+    model = cl.EcologicalInference(spatial=None, **settings)
     held, width, error, near = [], [], [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(world.people, world.places, by="place", successes="yes", trials="all")
+        people = cl.People(world.people, by="place", categorical=list(SIZES))
+        model.fit(people, cl.Places(world.places, by="place", successes="yes", trials="all"))
         shrinkage = dict(allowance_of(model.model_, None).shrinkage)
         for column, name in enumerate(SIZES):
             truth = np.array([rates(world, kind, column, shrinkage, rng) for _ in range(TRUTHS)])

@@ -172,9 +172,11 @@ def ours_survey(w: World) -> Answer:
     people, asked = (pd.DataFrame({c: w[f"{name}_{c}"] for c in (*COLUMNS, "region")}) for name in ("people", "asked"))
     people["weight"], asked["voted"] = w["people_weight"], w["asked_y"]
     places = pd.DataFrame({"region": w["place_region"], **{c: w[c] for c in ("dem", "votes", "lon", "lat")}})
-    named = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-    of_survey = {"survey": asked, "survey_outcome": "voted", "survey_by": "region"}
-    model = cl.EcologicalInference().fit(people, places, **named, columns=list(COLUMNS), **of_survey)
+    model = cl.EcologicalInference().fit(
+        cl.People(people, by="region", weight="weight", columns=list(COLUMNS)),
+        cl.Places(places, by="region", successes="dem", trials="votes", coords=("lon", "lat")),
+        cl.Survey(asked, outcome="voted", by="region"),
+    )
     found = [model.estimate(by=c, rollup="all").to_frame("pandas").sort_values(c) for c in COLUMNS]
     return {
         key: np.concatenate([f[name] for f in found])

@@ -18,21 +18,21 @@ from crosslevel.errors import CrosslevelWarning
 
 warnings.simplefilter("ignore", CrosslevelWarning)
 world = nation(n_regions=80, people_per_region=250, n_states=8, random_state=4)
-model = cl.EcologicalInference(categorical=["sex"]).fit(
-    world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat")
-)
+people = cl.People(world.people, by="region", weight="weight", categorical=["sex"])
+places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+model = cl.EcologicalInference().fit(people, places)
 
 # %%
 # Each label is hidden in turn, and what is learned from the others must hold it.
 labels = {
-    "white": "race == 'white'",
-    "degree": "education == 'bachelor' or education == 'graduate'",
+    "white": "race = 'white'",
+    "degree": "education in ('bachelor', 'graduate')",
     "over 65": "age >= 65",
     "under 30": "age < 30",
     "at work": "hours > 0",
     "long hours": "hours >= 45",
     "income over 50,000": "income >= 50000",
-    "urban": "urban == 'urban'",
+    "urban": "urban = 'urban'",
 }
 model.learn_confounding(labels=labels)
 print(model.confounding_)

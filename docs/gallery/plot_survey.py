@@ -15,20 +15,19 @@ from crosslevel.data.simulate import nation
 
 world = nation(n_regions=80, people_per_region=500, n_states=8, contextual=0.15, spatial=0.12, random_state=1)
 survey = world.survey(2000, shift=0.3, random_state=2)
-settings = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-settings["columns"] = ["age_group", "race", "education", "sex"]
+columns = ["age_group", "race", "education", "sex"]
+people = cl.People(world.people, by="region", weight="weight", columns=columns, categorical=["sex"])
+places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
 
-totals = cl.EcologicalInference(categorical=["sex"]).fit(world.people, world.places, **settings)
-both = cl.EcologicalInference(categorical=["sex"]).fit(
-    world.people, world.places, **settings, survey=survey, survey_outcome="voted_dem", survey_by="region"
-)
+totals = cl.EcologicalInference().fit(people, places)
+both = cl.EcologicalInference().fit(people, places, cl.Survey(survey, outcome="voted_dem", by="region"))
 print(both.survey_.surveys.to_pandas()[["respondents", "offset", "points", "points_low", "points_high"]])
 
 # %%
 # Every group of four columns: the truth, the share of the respondents as they answered, the totals alone, and both.
 frame = survey.to_pandas()
 rows = []
-for name in settings["columns"]:
+for name in columns:
     truth = {row[name]: row["rate"] for row in world.true_rates(by=name, rollup="all").to_pylist()}
     direct = frame.groupby(name).voted_dem.mean()
     one, two = (model.estimate(by=name, rollup="all") for model in (totals, both))

@@ -81,8 +81,8 @@ def test_people_next_to_one_another_are_a_household(labels, tmp_path):
 def test_labels_of_other_families_are_covered(study, labels, real_data, tmp_path):
     people = tmp_path / "people.parquet"
     labels.write_people(real_data / "us2024" / "persons", people, labels.FIFTEEN)
-    model = study.fitted(people, study.read_regions(real_data), 2)
-    learner = study.hide_labels(model, people, list(labels.DEVELOPMENT))
+    model = study.fitted(people, study.read_regions(real_data))
+    learner = study.hide_labels(model, list(labels.DEVELOPMENT))
     learned = study.scores_of(learner, "learned")
     assert study.mean(learned, "error") <= 0.0365
     assert 0.93 <= study.mean(learned, "coverage") <= 0.97

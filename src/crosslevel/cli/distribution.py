@@ -85,13 +85,13 @@ def _model(given: Given) -> Any:
 
 def _read(given: Given, job: Job) -> tuple[Bags, AnyArray, str]:
     """Read members and labels and match them; also say what was left out."""
-    by, label, stream = given["by"], given["label"], job.open("members")
-    labels = job.read_beside("labels", "by", stream)
-    job.check_columns(members=stream.schema.names, labels=labels.column_names)
+    by, label, schema = given["by"], given["label"], job.open("members").schema
+    labels = job.read_beside("labels", "by", schema)
+    job.check_columns(members=schema.names, labels=labels.column_names)
     if by == label:
         raise InputError(f"--label {label} is also --by; the label must be another column.")
     checks.check_unique(labels, by, "--by")
-    columns, weight = _features(given, stream.schema), given.get("weight")
+    columns, weight = _features(given, schema), given.get("weight")
     table = job.read("members", columns=[by, *columns, *([weight] if weight else [])])
     encoded = {n: given[n] for n in ("categorical", "missing") if n in given}
     return _matched(given, Bags.from_frame(table, by, columns, weight, **encoded), labels)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import crosslevel as cl
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem, free_name
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
+from crosslevel.data.batches import open_batches
 from crosslevel.data.checks import check_level
 from crosslevel.data.expressions import read_expression
 from crosslevel.data.totals import read_places
@@ -242,8 +243,8 @@ def run(given: Given, job: Job) -> None:
         schema = pa.schema({by: pa.string(), **dict.fromkeys(groups, pa.string())})
         job.check_columns(people=[*schema.names, *places.column_names], places=places.column_names)
     else:
-        people = job.open("people") if whole else _people(given, job)
-        places, schema = job.read_beside("places", "by", people), people.schema
+        people = open_batches(given["people"]) if whole else _people(given, job)
+        places, schema = job.read_beside("places", "by", people.schema), people.schema
         job.check_columns(people=schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
         if name not in (EVERYWHERE, *places.column_names):
@@ -349,9 +350,9 @@ def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
 
 def _people(given: Given, job: Job) -> cl.People:
     """Describe the people of the file."""
-    text = set(given.get("text_numbers", ()))
-    read = job.open("people") if text else None
-    data = read.to_table() if read is not None and text & set(read.schema.names) else given["people"]
+    table = job.open("people")
+    asked = set(given.get("text_numbers", ())) & set(table.schema.names)
+    data = job.read("people") if asked else table
     names = ("weight", "cluster", "columns", "categorical", "where")
     return cl.People(data, by=given["by"], **{name: given[name] for name in names if name in given})
 

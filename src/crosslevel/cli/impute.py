@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, check_known, from_classes, read_pairs
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.batches import Batches
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.imputation.design import MOST_LEVELS
@@ -68,13 +67,11 @@ MOST_NAMES = 100
 def run(given: Given, job: Job) -> None:
     """Read, fit, write what was asked for, print the tables."""
     _check(given)
-    partition, stream = given["partition"], job.open("people", given.get("where"))
-    means = job.read_beside("means", "partition", stream)
-    columns = _columns(given, job, stream.schema.names, means.column_names)
-    others = [partition, *([given["weight"]] if "weight" in given else [])]
-    table = stream.select([*columns, *others]).to_table()
-    if table.num_rows == 0:
-        raise InputError(f"{given['people']} has no rows{' where ' + given['where'] if 'where' in given else ''}.")
+    partition, schema = given["partition"], job.open("people").schema
+    means = job.read_beside("means", "partition", schema)
+    columns = _columns(given, job, schema.names, means.column_names)
+    everybody = job.read("people", given.get("where"))
+    table = everybody.select([*columns, partition, *([given["weight"]] if "weight" in given else [])])
     _check_names(given, table, columns)
     columns = _independent(given, job, table, columns)
     weight = table[given["weight"]] if "weight" in given else None
@@ -85,7 +82,7 @@ def run(given: Given, job: Job) -> None:
         job.say(f"Fitted; {job.seconds:,.1f} s")
         answers = _answers(given, job, model, people, columns, table)
         if job.out is not None:
-            _write_people(given, job, model, stream, people)
+            _write_people(given, job, model, everybody, people)
     hidden = given["impute"]
     title = f"{', '.join(hidden)} by {partition}"
     asked = [n for n in answers if n in ("levels", *map(_name, given.get("by", ())))]
@@ -236,18 +233,14 @@ def _name(by: tuple[str, ...]) -> str:
     return f"by-{name}" if name in OWN else name
 
 
-def _write_people(given: Given, job: Job, model: Any, stream: Batches, people: Any) -> None:
+def _write_people(given: Given, job: Job, model: Any, everybody: pa.Table, people: Any) -> None:
     """Write the people with the expected hidden values behind, and the completed data sets."""
     X, groups, weight = people
     out, names, m = job.folder() or Path(), model.hidden_names_, given.get("imputations", 20)
-    values = model.transform(X, groups, sample_weight=weight)
-    schema = pa.schema([*stream.schema, *(pa.field(f"{n}_imputed", pa.float64()) for n in names)])
-    done = 0
-    with whole_file(out / "imputed.parquet") as beside, pq.ParquetWriter(beside, schema) as writer:
-        for batch in stream:
-            own = values[done : done + batch.num_rows]
-            done += batch.num_rows
-            writer.write_batch(pa.record_batch([*batch.columns, *(pa.array(v) for v in own.T)], schema=schema))
+    for name, values in zip(names, model.transform(X, groups, sample_weight=weight).T, strict=True):
+        everybody = everybody.append_column(f"{name}_imputed", pa.array(values))
+    with whole_file(out / "imputed.parquet") as beside:
+        pq.write_table(everybody, beside)
     job.files["imputed"] = str(out / "imputed.parquet")
     if m and not (isinstance(model, CUDIA) or all(h.binary or np.isfinite(h.unit) for h in model.hidden_)):
         job.say(

@@ -19,8 +19,10 @@ import pyarrow.csv as pacsv
 
 from crosslevel.cli.options import Given, Option, spelled
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.expressions import kind_of, quoted, read_expression
 from crosslevel.data.progress import draw_bar
+from crosslevel.data.sql import Local, Spark, format_of, open_table
+from crosslevel.data.text_numbers import read_text_numbers
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_name
 from crosslevel.results import Estimates, save
 from crosslevel.results.table import plain
@@ -105,40 +107,41 @@ class Job:
         ]
         return [p for found in named for p in (found if isinstance(found, list | tuple) else [found])]
 
-    def open(self, name: str, where: str | None = None, **options: Any) -> Batches:
-        """Open the file that an option names; columns of --text-numbers that it has are read as numbers."""
-        path, wanted = self.given[name], self.given.get("text_numbers", ())
-        there = [column for column in wanted if column in open_batches(path).schema.names] if wanted else None
-        found = open_batches(path, where=where, text_numbers=there or None, **options)
+    def open(self, name: str) -> Local | Spark:
+        """Open the file that an option names."""
+        found = open_table(self.given[name], spelled(name))
         self._seen += found.schema.names
         return found
 
     def read(self, name: str, where: str | None = None, columns: Iterable[str] | None = None) -> pa.Table:
-        """Read a file whole; refuse one without rows."""
-        stream = self.open(name, where)
-        table = (stream if columns is None else stream.select(list(dict.fromkeys(columns)))).to_table()
+        """Read a file whole, columns of --text-numbers as numbers; refuse one without rows."""
+        found = self.open(name)
+        chosen = found.schema.names if columns is None else list(dict.fromkeys(columns))
+        kept = "" if where is None else read_expression(where, "where", found.schema).sql
+        table = found.answer(f"select {', '.join(map(quoted, chosen))} from people", kept)
         if table.num_rows == 0:
             raise InputError(f"{self.given[name]} has no rows" + (f" where {where}." if where else "."))
+        for column in self.given.get("text_numbers", ()):
+            if column in table.column_names and pa.types.is_string(table[column].type):
+                at = table.column_names.index(column)
+                table = table.set_column(at, column, read_text_numbers(table[column].combine_chunks(), column))
         return table
 
-    def read_beside(self, name: str, by: str, people: Batches | pa.Table) -> pa.Table:
+    def read_beside(self, name: str, by: str, people: pa.Schema) -> pa.Table:
         """Read the table that goes with people, both with the column of the option ``by``.
 
         Keys of a CSV file get the type they have among people, so that 1001 and '1001' are the same.
         """
         key, path = self.given[by], self.given[name]
-        if key not in people.schema.names:
-            raise unknown_name(spelled(by), key, people.schema.names)
-        kind = people.schema.field(key).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        found = self.open(name)
-        if key not in found.schema.names:
-            raise unknown_name(f"{spelled(by)} (in {path})", key, found.schema.names)
-        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        delimited = path.name.removesuffix(".gz").endswith((".csv", ".tsv"))
-        if text and delimited and pa.types.is_integer(found.schema.field(key).type):
-            found = self.open(name, column_types={key: pa.string()})
-        return found.to_table()
+        if key not in people.names:
+            raise unknown_name(spelled(by), key, people.names)
+        found = self.read(name)
+        if key not in found.column_names:
+            raise unknown_name(f"{spelled(by)} (in {path})", key, found.column_names)
+        text = kind_of(people.field(key).type) == "text" and format_of(path) == "csv"
+        if text and pa.types.is_integer(found[key].type):
+            found = found.set_column(found.column_names.index(key), key, found[key].cast(pa.string()))
+        return found
 
     def read_map(self, name: str) -> dict[str, Any]:
         """Read a map: GeoJSON with features, or TopoJSON."""

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from crosslevel.data import frames
 from crosslevel.data.expressions import Expression, kind_of, quoted
-from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed
+from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed, nearest
 from crosslevel.typing import BoolArray
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
@@ -79,7 +79,10 @@ def find_files(
         else:
             own = [here]
         if not own or not all(one.is_file() for one in own):
-            raise FileError(f"{argument}={text!r} names no file that is there; check the path.")
+            beside = [one.name for one in here.parent.iterdir()] if here.parent.is_dir() else []
+            raise FileError(
+                f"{argument}={text!r} names no file that is there.{nearest(here.name, beside)} Check the path."
+            )
         found += own
     strange = [one for one in found if format_of(one, formats) is None]
     if strange:
@@ -235,7 +238,7 @@ class Local(Table):
                 f"count({c}) filter (where {whole}), count({c}) filter (where regexp_matches(trim({c}), {quoted(CODE, chr(39))})), "
                 f"max(case when {whole} then length(trim({c})) end)"
             )
-        row = list(self.connection.sql(f"select {', '.join(said)} from ({text})").fetchone())
+        row = list(self.connection.sql(f"select {', '.join(said)} from ({text})").fetchall()[0])
         typed = []
         for name in names:
             (n, strange, whole, codes, digits), row = row[:5], row[5:]

@@ -6,6 +6,7 @@ import numpy as np
 from tests.contract.case import FunctionCase, With, method
 from tests.contract.cases.imputation import MEANS, ONE, PLACE, WEIGHT, WHERE, WHOLE
 
+from crosslevel import People
 from crosslevel.imputation import CUDIA, CrossLevelImputer
 
 ERRORS = {"place": MEANS["place"], "ill": np.linspace(0.05, 0.3, 24)}
@@ -126,18 +127,9 @@ FUNCTIONS = [
         for name in ("slopes", "check_totals")
     ),
     FunctionCase(
-        method(CrossLevelImputer, "fit_stream", CrossLevelImputer),
-        {"people": STREAM, "partition": "place", "aggregates": ONE, "columns": ["age", "code", "sex"]},
+        method(CrossLevelImputer, "fit_people", CrossLevelImputer),
+        {"people": People(STREAM, by="place", columns=["age", "code", "sex"]), "aggregates": ONE},
         imputed,
-        variants={
-            "partition": ["nobody"],
-            "weight": ["w", "nobody"],
-            "columns": [None, ["nobody"], ["place", "sex"]],
-            "aggregate_se": FIT["aggregate_se"],
-            "known_rates": KNOWN,
-            "engine": ["nobody", None],
-        },
-        neutral={"progress": "tells how many people are counted"},
-        data=("people", "aggregates"),
+        variants={"aggregate_se": FIT["aggregate_se"], "known_rates": KNOWN},
     ),
 ]

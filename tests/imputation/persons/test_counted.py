@@ -1,4 +1,4 @@
-"""A fit to a stream is the fit to the same people in memory, weights, missing values and factors included."""
+"""A fit to people counted where they are is the fit to the same people in memory, weights, missing values and factors included."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crosslevel import CrossLevelImputer, load, save
+from crosslevel import CrossLevelImputer, People, load, save
 from crosslevel.data import kinds
-from crosslevel.data.batches import open_batches
 from crosslevel.data.kinds import count_kinds
 from crosslevel.errors import InputError, TooManyKindsError
 
@@ -44,14 +43,14 @@ def folder(people, tmp_path):
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
-def test_a_stream_gives_the_fit_of_the_same_people_in_memory(people, means, folder, weight, monkeypatch):
-    monkeypatch.setattr(kinds, "MERGE_AT", 50)  # rows are put together again and again
+def test_counted_people_give_the_fit_of_the_same_people_in_memory(people, means, folder, weight):
     X, rates = people[["age", "sex"]], {"sex": ["f", "m"], "ill": [0.3, 0.5], "ill_se": [0.01, 0.01]}
     se = {"state": means["state"], "ill": np.linspace(0.01, 0.05, N_GROUPS)}
     model, other = CrossLevelImputer(missing="mean"), CrossLevelImputer(missing="mean")
     given = None if weight is None else people["w"]
     model.fit(X, people["state"], means, given, se, rates)
-    other.fit_stream(folder, "state", means, weight=weight, columns=["age", "sex"], aggregate_se=se, known_rates=rates)
+    described = People(folder, by="state", weight=weight, columns=["age", "sex"])
+    other.fit_people(described, means, aggregate_se=se, known_rates=rates)
     for one, two in zip(model.hidden_, other.hidden_, strict=True):
         np.testing.assert_allclose(two.fit.beta, one.fit.beta, rtol=0, atol=1e-9)
         np.testing.assert_allclose(two.shift, one.shift, rtol=0, atol=1e-9)
@@ -66,17 +65,15 @@ def test_a_stream_gives_the_fit_of_the_same_people_in_memory(people, means, fold
     )
 
 
-def test_what_a_stream_cannot_do_is_said(people, means, folder, monkeypatch, tmp_path_factory):
-    model = CrossLevelImputer(missing="mean").fit_stream(folder, "state", means, weight="w")
+def test_what_counted_people_cannot_do_is_said(people, means, folder, monkeypatch, tmp_path_factory):
+    model = CrossLevelImputer(missing="mean").fit_people(People(folder, by="state", weight="w"), means)
     save(model, path := tmp_path_factory.mktemp("saved") / "model", allow_rows=True)
     assert load(path).estimate("sex")["estimate"].tolist() == model.estimate("sex")["estimate"].tolist()
     with pytest.raises(InputError):
-        CrossLevelImputer().fit_stream(folder, "state", means, weight="w", columns=["age", "w"])
-    with pytest.raises(InputError):
-        CrossLevelImputer().fit_stream(folder, "state", means, columns=["age", "sex"])
+        CrossLevelImputer().fit_people(People(folder, by="state", columns=["age", "sex"]), means)
     monkeypatch.setattr(kinds, "MOST_KINDS", 100)
     with pytest.raises(TooManyKindsError):
-        CrossLevelImputer().fit_stream(folder, "state", means, columns=["sex", "w"])
+        CrossLevelImputer().fit_people(People(folder, by="state", columns=["sex", "w"]), means)
 
 
 def test_a_column_that_follows_from_the_group_is_refused_by_the_people_behind_its_rows(people, means):
@@ -84,18 +81,18 @@ def test_a_column_that_follows_from_the_group_is_refused_by_the_people_behind_it
     with pytest.raises(InputError):
         CrossLevelImputer().fit(told, "state", means)
     with pytest.raises(InputError):
-        CrossLevelImputer().fit_stream(told[["region", "state", "sex"]], "state", means)
+        CrossLevelImputer().fit_people(People(told[["region", "state", "sex"]], by="state"), means)
     # rows of kinds are 26 in all here, one for every state: nobody beside the first
     alone = told.assign(sex=np.where(told["state"] % 2, "f", "m")).drop(columns="region")
     with pytest.raises(InputError):
-        CrossLevelImputer().fit_stream(alone, "state", means)
+        CrossLevelImputer().fit_people(People(alone, by="state"), means)
 
 
-def test_kinds_add_up_whatever_the_batches(people):
-    found = count_kinds(open_batches(people), ["sex", "state"], "w")
+def test_kinds_add_up(people):
+    found = count_kinds(People(people, weight="w"), ["sex", "state"])
     frame = found.table.to_pandas().assign(n=found.count, w=found.weight, w2=found.weight_squared)
     frame = frame.set_index(["sex", "state"]).sort_index()
     by = people.assign(n=1.0, w2=people["w"] ** 2).groupby(["sex", "state"])[["n", "w", "w2"]].sum()
     np.testing.assert_allclose(frame.to_numpy(), by.to_numpy(), rtol=1e-12)
     with pytest.raises(InputError):
-        count_kinds(open_batches(people[:0]), ["sex"])
+        count_kinds(People(people[:0]), ["sex"])

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from crosslevel.data.queries import Query
-from crosslevel.errors import FileError, InputError, unknown_name
+from crosslevel.data.text_numbers import read_text_numbers
+from crosslevel.errors import FileError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -120,49 +120,10 @@ def _first_line(error: Exception) -> str:
     return text.splitlines()[0].rstrip(".") if text else type(error).__name__
 
 
-WRITTEN = r"^[+-]?(([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-"""A number, with commas before every three digits or with none."""
-
-
 def is_text(kind: pa.DataType) -> bool:
     """Tell whether a type, or the values of a dictionary, are text."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def read_text_numbers(values: pa.Array, name: str, row: int = 0) -> pa.Array:
-    """Read text as numbers: commas between thousands are dropped, a percent sign divides by a hundred, blanks are missing.
-
-    Parameters
-    ----------
-    values : pyarrow.Array of text
-    name : str
-        Name of the column, for messages.
-    row : int
-        Number of the first row.
-
-    Examples
-    --------
-    >>> read_text_numbers(pa.array(["1,234", "45 %", "", "-0.5"]), "votes").to_pylist()
-    [1234.0, 0.45, None, -0.5]
-    >>> read_text_numbers(pa.array(["7", "1,5"]), "votes", row=100)
-    Traceback (most recent call last):
-    ...
-    crosslevel.errors.InputError: text_numbers: column 'votes' holds '1,5' in row 101, which is no number ...
-    """
-    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
-    text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
-    hundredths = pc.ends_with(text, "%")
-    digits = pc.utf8_rtrim(text, "% \u00a0")
-    wrong = pc.fill_null(pc.invert(pc.match_substring_regex(digits, WRITTEN)), False)
-    if pc.any(wrong).as_py():
-        first = pc.index(wrong, True).as_py()
-        raise InputError(
-            f"text_numbers: column {name!r} holds {values[first].as_py()!r} in row {row + first:,}, which is no number (1,234.5 or 45 % "
-            "would be); clean the cell, or leave the column out of text_numbers."
-        )
-    numbers = pc.replace_substring(digits, ",", "").cast(pa.float64())
-    return pc.if_else(hundredths, pc.divide(numbers, 100.0), numbers)
 
 
 class TextNumbers(Source):

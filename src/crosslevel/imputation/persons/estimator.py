@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells, gather, people_mark, sums, warn_outside
+from crosslevel.data.people import People
 from crosslevel.data.signatures import checked
 from crosslevel.errors import unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
 from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_rows
-from crosslevel.imputation.persons.counted import read_stream
+from crosslevel.imputation.persons.counted import read_counted
 from crosslevel.imputation.persons.hidden import (
     class_probabilities,
     describe_warnings,
@@ -30,7 +31,7 @@ from crosslevel.imputation.persons.known import read_known
 from crosslevel.imputation.persons.model import Settings
 from crosslevel.imputation.persons.tables import mean_columns, slope_columns, totals_columns
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray, Progress, RandomState
+from crosslevel.typing import FloatArray, RandomState
 
 MOST_CURVATURE = 1e6
 
@@ -177,42 +178,19 @@ class CrossLevelImputer(Imputer):
         return self
 
     @checked
-    def fit_stream(
-        self,
-        people: Any,
-        partition: str,
-        aggregates: Any,
-        *,
-        weight: str | None = None,
-        columns: Sequence[str] | None = None,
-        aggregate_se: Any = None,
-        known_rates: Any = None,
-        engine: Any = "local",
-        progress: Progress | None = None,
-    ) -> Self:
-        """Fit as :meth:`fit` does, in one pass over people that need not fit into memory, here or on a cluster.
+    def fit_people(self, people: People, aggregates: Any, *, aggregate_se: Any = None, known_rates: Any = None) -> Self:
+        """Fit as :meth:`fit` does, to people that need not fit into memory: equal ones are counted together where they are.
 
         Parameters
         ----------
-        people : path, frame, stream or dataframe of a cluster
-            Whatever :func:`crosslevel.data.batches.open_batches` opens. Equal people are counted together, so that memory grows with
-            the distinct rows, of which four million are held at most; round continuous columns.
-        partition : str
-            The column of labels.
+        people : People
+            Whose place is the partition. Memory grows with the distinct rows, of which four million are held at most; round continuous
+            columns.
         aggregates, aggregate_se, known_rates
             As in :meth:`fit`.
-        weight : str, optional
-            The column of survey weights.
-        columns : sequence of str, optional
-            What is known of people; all columns but ``partition`` and ``weight`` when not given.
-        engine : {"local", "spark"} or session, default "local"
-            Where people are counted: this process or the workers of Spark; the fit itself is made here.
-        progress : bool or callable, optional
-            True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
         """
         settings = self._settings(checks.read_seed(self.random_state))
-        own = (self.categorical, self._allow_missing)
-        given, cells = read_stream(people, partition, aggregates, weight, columns, aggregate_se, *own, engine, progress)
+        given, cells = read_counted(people, aggregates, aggregate_se, self.categorical, self._allow_missing)
         self._fit_cells(given, cells, known_rates, settings)
         return self
 
