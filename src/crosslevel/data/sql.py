@@ -73,7 +73,9 @@ def find_files(
             raise FileError(f"{argument} is an empty file name; name a file, a folder or a pattern.")
         here = Path(text)
         if here.is_dir():
-            own = [one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))]
+            own = [
+                one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))
+            ]
         elif glob.has_magic(text) and not here.exists():
             own = [one for one in map(Path, sorted(glob.iglob(text, recursive=True))) if one.is_file()]  # noqa: PTH207
         else:
@@ -219,10 +221,13 @@ class Local(Table):
         if format_of(self.files[0]) == "parquet":
             return f"select * from read_parquet({listing}, union_by_name=true)"
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
-        text = (
-            f"select * from read_csv({listing}, header=true, all_varchar=true, union_by_name=true, "
-            f"delim={quoted(delimiter_of(self.files[0]), chr(39))}, quote='\"', escape='\"', nullstr={words})"
+        options = (
+            f"all_varchar=true, union_by_name=true, delim={quoted(delimiter_of(self.files[0]), chr(39))}, quote='\"', escape='\"', "
+            f"nullstr={words}"
         )
+        head = self.connection.sql(f"select * from read_csv({listing}, header=false, {options}) limit 1").fetchall()
+        check_names([name or f"column{i}" for row in head for i, name in enumerate(row)], "people")
+        text = f"select * from read_csv({listing}, header=true, {options})"
         names = self.connection.sql(f"{text} limit 0").to_arrow_table().column_names
         check_names(names, "people")
         return f"select {', '.join(self._typed(text, names))} from ({text})"
@@ -233,8 +238,9 @@ class Local(Table):
         for name in names:
             c = quoted(name)
             whole = f"regexp_full_match(trim({c}), '[+-]?[0-9]+')"
+            number = f"try_cast(case when not contains({c}, '_') then {c} end as double)"  # 1_5 is fifteen to DuckDB
             said.append(
-                f"count({c}), count({c}) filter (where try_cast({c} as double) is null or not isfinite(try_cast({c} as double))), "
+                f"count({c}), count({c}) filter (where {number} is null or not isfinite({number})), "
                 f"count({c}) filter (where {whole}), count({c}) filter (where regexp_matches(trim({c}), {quoted(CODE, chr(39))})), "
                 f"max(case when {whole} then length(trim({c})) end)"
             )

@@ -37,10 +37,8 @@ _POSTAL = (
     "AL AK . AZ AR CA . CO CT DE DC FL GA . HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH "
     "OK OR PA . RI SC SD TN TX UT VT VA . WA WV WI WY"
 )
-FIPS_OF_STATE = {
-    **{postal: f"{number:02d}" for number, postal in enumerate(_POSTAL.split(), start=1) if postal != "."},
-    **{"AS": "60", "GU": "66", "MP": "69", "PR": "72", "VI": "78"},
-}
+FIPS_OF_STATE = {postal: f"{number:02d}" for number, postal in enumerate(_POSTAL.split(), start=1) if postal != "."}
+FIPS_OF_STATE |= {"AS": "60", "GU": "66", "MP": "69", "PR": "72", "VI": "78"}
 """FIPS state code of each postal code."""
 
 
@@ -174,7 +172,9 @@ def _padded(values: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
     """Write codes with zeros in front: '1' and '1.0' (as other programs save them) as '01', '-9' as '-0009'."""
     text = pc.replace_substring_regex(values, r"\.0+$", "")
     digits = pc.utf8_lpad(pc.utf8_ltrim(text, "-"), max(width - 1, 0), "0")
-    padded = pc.if_else(pc.starts_with(text, "-"), pc.binary_join_element_wise("-", digits, ""), pc.utf8_lpad(text, width, "0"))
+    padded = pc.if_else(
+        pc.starts_with(text, "-"), pc.binary_join_element_wise("-", digits, ""), pc.utf8_lpad(text, width, "0")
+    )
     return pc.if_else(pc.match_substring_regex(text, r"^-?[0-9]+$"), padded, text) if width else text
 
 

@@ -39,7 +39,9 @@ def entries(path: Path, ending: str) -> list[Entry]:
         raise FileError(
             f"{path} claims to unpack to {total:,} bytes, which no table does; get it again from its publisher."
         )
-    found = [one for one in members if one.filename.strip().casefold().endswith(ending) and "__MACOSX" not in one.filename]
+    found = [
+        one for one in members if one.filename.strip().casefold().endswith(ending) and "__MACOSX" not in one.filename
+    ]
     if not found:
         raise FileError(f"{path} holds no {ending} file; is it the zip of that version?")
     return [

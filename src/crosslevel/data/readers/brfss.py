@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crosslevel.data.readers.archives import entries, reading
 from crosslevel.data.signatures import checked
@@ -56,7 +56,7 @@ def read_brfss(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
     """
     plain = Path(path)
     blank = plain.with_name(f"{plain.name} ")  # as unzip leaves it
-    [*files] = find_files([blank if blank.exists() and not plain.exists() else plain], "path", FORMATS)
+    files = find_files([blank if blank.exists() and not plain.exists() else plain], "path", FORMATS)
     found = [entry for file in files for entry in entries(file, ".xpt")]
     if len(found) != 1:
         raise InputError(f"path={str(path)!r} stands for {len(found)} files; read BRFSS from one file at a time.")
@@ -80,21 +80,23 @@ def _read(path: Path, name: str, columns: Sequence[str] | None) -> pa.Table:
         if head != HEADER:
             raise FileError(f"{name} is not in SAS transport format (XPT); get the XPT version from CDC.")
         if cut:
-            raise FileError(f"{name} ends inside a record of {RECORD} bytes: people are missing; get it again from CDC.")
-        names = pyreadstat.read_xport(str(path), metadataonly=True, output_format="dict")[1].column_names
+            raise FileError(
+                f"{name} ends inside a record of {RECORD} bytes: people are missing; get it again from CDC."
+            )
+        kinds = pyreadstat.read_xport(str(path), metadataonly=True, output_format="dict")[1].readstat_variable_types
         for column in columns or ():
-            if column not in names:
-                raise unknown_name("columns", column, names)
+            if column not in kinds:
+                raise unknown_name("columns", column, list(kinds))
         values, _ = pyreadstat.read_xport(
             str(path), usecols=columns, output_format="dict", disable_datetime_conversion=True
         )
-    return pa.table({column: _cleaned(np.asarray(values[column])) for column in columns or names})
+    return pa.table({column: _cleaned(values[column], kinds[column]) for column in columns or kinds})
 
 
-def _cleaned(values: np.ndarray) -> pa.Array:
+def _cleaned(values: Sequence[object], kind: str) -> pa.Array:
     """Make missing values null, and the zero of SAS zero."""
-    if not np.issubdtype(values.dtype, np.number):
-        text = [value.rstrip() or None if isinstance(value, str) else None for value in values]
-        return pa.array(text, pa.string())
-    numbers = np.where(np.abs(values) < TINY, 0.0, values.astype(np.float64))
-    return pa.array(numbers, mask=np.isnan(numbers))
+    if kind == "string":
+        text = pc.utf8_rtrim_whitespace(pa.array(values, pa.string(), from_pandas=True))
+        return pc.if_else(pc.equal(text, ""), None, text)
+    numbers = pa.array(values, pa.float64(), from_pandas=True)
+    return pc.if_else(pc.less(pc.abs(numbers), TINY), 0.0, numbers)

@@ -86,12 +86,16 @@ def read_county_votes(path: str | os.PathLike[str], year: int | None = None) -> 
     parts = {field: _read(field, name) for field, name in named.items()}
     if named["year"] is None and year is not None:
         parts["year"] = str(year)
-    rows = Local(table=table.answer(f"select {', '.join(f'{sql} as {field}' for field, sql in parts.items())} from people"))
+    rows = Local(
+        table=table.answer(f"select {', '.join(f'{sql} as {field}' for field, sql in parts.items())} from people")
+    )
     if year is not None:
         years = rows.answer("select distinct year from people order by year")["year"].to_pylist()
         if None in years or year not in years:
             raise unknown_name("year", year, years, "year")
-    counties = rows.answer(BY_CANDIDATE if long else "select *, false as twice from people", f"year = {year}" if year else "")
+    counties = rows.answer(
+        BY_CANDIDATE if long else "select *, false as twice from people", f"year = {year}" if year else ""
+    )
     return _checked(counties, path)
 
 
@@ -102,7 +106,7 @@ def _read(field: str, name: str | None) -> str:
     text = f"trim(cast({quoted(name)} as varchar))"
     if field == "fips":  # '1001' and '1001.0', as other programs save them, are '01001'
         code = f"regexp_replace({text}, '\\.0+$', '')"
-        return f"lpad({code}, greatest(length({code}), 5), '0')"
+        return f"repeat('0', 5 - length({code})) || {code}"
     if field == "year":
         return f"cast({quoted(name)} as bigint)"
     return f"cast({quoted(name)} as double)" if "votes" in field else text
