@@ -22,7 +22,8 @@ SQUARES = cl.Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(4
 X, Y = np.arange(20.0)[:, None], np.arange(20.0)
 PEOPLE = {"place": list("abcd") * 6, "sex": [0, 1, 1] * 8, "age": list(range(24))}
 PLACES = {"place": list("abcd"), "yes": [1, 2, 3, 4], "n": [9, 9, 9, 9]}
-TOTALS = {"by": "place", "successes": "yes", "trials": "n", "coords": ("yes", "n")}
+KNOWN = cl.People(PEOPLE, by="place", categorical=["sex"])
+TOTALS = cl.Places(PLACES, by="place", successes="yes", trials="n", coords=("yes", "n"))
 RING = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
 MAP = {"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {"region": "a"}, "geometry": RING}]}
 GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
@@ -55,9 +56,9 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),
         lambda: cl.MeanEmbedding(categorical=2.5).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"),
-        lambda: cl.EcologicalInference(categorical=2.5).fit(PEOPLE, PLACES, **TOTALS),
-        lambda: cl.EcologicalInference(interactions=True).fit(PEOPLE, PLACES, **TOTALS),
-        lambda: cl.EcologicalInference(hyperparameters=2.5).fit(PEOPLE, PLACES, **TOTALS),
+        lambda: cl.People(PEOPLE, by="place", categorical=2.5),
+        lambda: cl.EcologicalInference(interactions=True).fit(KNOWN, TOTALS),
+        lambda: cl.EcologicalInference(hyperparameters=2.5).fit(KNOWN, TOTALS),
         lambda: cl.EcologicalInference().learn_confounding(families=2.5),
         lambda: plain_array(pa.table({"x": [1]}), 1, "survey_outcome"),
         lambda: plain_array(pa.table({"x": [1]}), "a\ud800"),

@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from crosslevel import EcologicalInference, People, Places
 from crosslevel.data.batches import open_batches
 from crosslevel.data.simulate import nation
-from crosslevel.ecological import DistributionRegression, EcologicalInference
+from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.regression import estimator
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 
@@ -127,10 +129,13 @@ def test_the_order_of_people_changes_rounding_only(world, people, settings):
 
 
 def test_the_order_of_people_changes_rounding_only_among_persons(world, people):
-    settings = {"categorical": ["sex"], "hyperparameters": FIXED | {"effect_variance": 0.3}}
+    places = Places(world.places, "region", "dem", "votes", coords=("lon", "lat"))
+    model = EcologicalInference(hyperparameters=FIXED | {"effect_variance": 0.3})
     order = np.random.default_rng(0).permutation(people.num_rows)
-    one = EcologicalInference(**settings).fit(people, world.places, **COUNTS)
-    two = EcologicalInference(**settings).fit(people.take(pa.array(order)), world.places, **COUNTS)
+    one, two = (
+        clone(model).fit(People(rows, by="region", weight="weight", categorical=["sex"]), places)
+        for rows in (people, people.take(pa.array(order)))
+    )
     for column in ("estimate", "std_error", "conf_low", "conf_high"):
         np.testing.assert_allclose(women(two)[column], women(one)[column], rtol=0, atol=1e-10)
 

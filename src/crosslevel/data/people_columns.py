@@ -82,7 +82,7 @@ def learn_columns(
     named = columns is not None or people.columns is not None
     chosen = list(people.features if columns is None else columns)
     coded = {*people.categorical, *codes}
-    kinds = {c: c in coded or is_categorical(people.schema.field(c).type, c) for c in chosen}
+    kinds = {c: c in coded or is_categorical(people.table.stored.field(c).type, c) for c in chosen}
     n_rows = _check_rows(people)
     found: dict[str, Category | Number] = dict(_categories(people, [c for c in chosen if kinds[c]]))
     for name, column in found.items():
@@ -246,7 +246,7 @@ def _categories(people: People, names: Sequence[str]) -> dict[str, Category]:
                 f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of "
                 "columns."
             )
-        levels = sorted(weights, key=lambda v, weights=weights: (-weights[v], v))
+        levels = [v for _, v in sorted((-weight, v) for v, weight in weights.items())]
         out[name] = Category(name, pa.array(levels, values.type if levels else pa.string()), has_null)
     return out
 

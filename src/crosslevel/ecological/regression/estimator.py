@@ -16,6 +16,7 @@ from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.cells import warn_new_people
 from crosslevel.data.queries import ALL, SUBGROUP
+from crosslevel.data.surveys import PublishedShares
 from crosslevel.data.totals import PlaceTotals, check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.claims import read_evidence
@@ -28,6 +29,7 @@ from crosslevel.ecological.scales import Fit
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.numerics.kernels import METRICS
 from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
 
 SAME_VECTOR = 1e-5
@@ -245,7 +247,7 @@ class DistributionRegression(PlaceEstimator):
             raise InputError(
                 f"evidence needs matrices of all places, of at most {MOST_DISTANCES:,}, and places has {len(found):,} rows; leave it out."
             )
-        claims = None if evidence is None else read_evidence(evidence, found, stream.schema, **named)
+        claims = None if evidence is None else read_evidence(PublishedShares(evidence), found, stream.schema, **named)
         embedder = self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", CrosslevelWarning)
@@ -281,7 +283,9 @@ class DistributionRegression(PlaceEstimator):
 
     def _check_parameters(self) -> None:
         self._check_common()
-        check_choices(self, {"kernel": ("sum", "product")})
+        check_choices(self, {"kernel": ("sum", "product"), "metric": METRICS})
+        if self.spatial is None:
+            checks.refuse_idle(self, ["metric"], "with spatial=None; name a spatial kernel")
         checks.check_whole(self.n_restarts, "n_restarts", 1)
         if self.rank is not None:
             checks.check_whole(self.rank, "rank", 1)
