@@ -91,9 +91,7 @@ def test_the_wide_layouts(write):
     older = (
         ",votes_dem,votes_gop,total_votes,per_dem,per_gop,diff,per_point_diff,state_abbr,county_name,combined_fips\n"
     )
-    path = write(
-        older + '0,93003.0,130413.0,246588.0,0.37,0.52,"37,410",15.17%,AK,Alaska,2013\n'
-    )
+    path = write(older + '0,93003.0,130413.0,246588.0,0.37,0.52,"37,410",15.17%,AK,Alaska,2013\n')
     [row] = read_county_votes(path).to_pylist()
     assert (row["fips"], row["state"], row["year"], row["votes_rep"]) == ("02013", "AK", None, 130413)
     own = "fips,state,county,year,votes_dem,votes_rep,votes_total\n01001,AL,A,2012,1,2,3\n01001,AL,A,2016,2,2,4\n"

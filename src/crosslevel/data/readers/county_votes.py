@@ -8,7 +8,7 @@ import warnings
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.expressions import quoted
+from crosslevel.data.expressions import kind_of, quoted
 from crosslevel.data.signatures import checked
 from crosslevel.data.sql import Local, open_table
 from crosslevel.errors import CrosslevelWarning, FileError, listed, unknown_name
@@ -83,6 +83,9 @@ def read_county_votes(path: str | os.PathLike[str], year: int | None = None) -> 
             f"{path} has the columns {listed(written, 12)}, which is none of the known layouts. Rename its columns to fips, votes_dem, "
             "votes_rep and votes_total, or, with a row for each candidate, to county_fips, candidate, party, candidatevotes and totalvotes."
         )
+    for name in (name for field, name in named.items() if name and "votes" in field):
+        if kind_of(table.schema.field(name).type) != "number":
+            raise FileError(f"{path} has text in the column {name!r}; write votes as whole numbers, without commas.")
     parts = {field: _read(field, name) for field, name in named.items()}
     if named["year"] is None and year is not None:
         parts["year"] = str(year)
