@@ -303,7 +303,7 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
     same(loaded.estimate(by="race", rollup="all", n_draws=60), expected)
     for wrong, said in (
         (("--composition", "race=white:a,white:b"), "--composition race=white:a,white:b"),
-        (("--composition", "race=vap_white"), "composition['race'] has the one level 'vap_white'"),
+        (("--composition", "race=vap_white"), "groups['race'] has the one level 'vap_white'"),
         (("--composition", "race=vap_white,vap_red"), "--composition vap_red"),
         ((*groups, "--model", "regression"), "--composition is not an option of --model regression"),
         ((), "PLACES is missing"),

@@ -8,6 +8,7 @@ as doubles in which NaN is missing, categories as text.
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
 import threading
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from crosslevel.data import frames
 from crosslevel.data.expressions import Expression, kind_of, quoted
@@ -82,9 +84,7 @@ def find_files(
             own = [here]
         if not own or not all(one.is_file() for one in own):
             beside = [one.name for one in here.parent.iterdir()] if here.parent.is_dir() else []
-            raise FileError(
-                f"{argument}={text!r} names no file that is there.{nearest(here.name, beside)} Check the path."
-            )
+            raise FileError(f"{argument}={text!r} does not exist.{nearest(here.name, beside)} Check the path.")
         found += own
     strange = [one for one in found if format_of(one, formats) is None]
     if strange:
@@ -212,12 +212,12 @@ class Local(Table):
                 self.stored, self.orders = table.schema, _orders(table)
                 self.connection.register("stored", _registered(table))
             else:
-                found = self.connection.sql("select * from stored limit 0").to_arrow_table().schema
-                check_names(found.names, "people")
-                self.stored = found
+                self.stored = self.connection.sql("select * from stored limit 0").to_arrow_table().schema
 
     def _files(self) -> str:
         listing = "[" + ", ".join(quoted(str(path), "'") for path in self.files) + "]"
+        for path in self.files:
+            check_names(names_of(path), str(path))  # SQL would rename one of two that are equal but for case
         if format_of(self.files[0]) == "parquet":
             return f"select * from read_parquet({listing}, union_by_name=true)"
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
@@ -229,7 +229,6 @@ class Local(Table):
         check_names([name or f"column{i}" for row in head for i, name in enumerate(row)], "people")
         text = f"select * from read_csv({listing}, header=true, {options})"
         names = self.connection.sql(f"{text} limit 0").to_arrow_table().column_names
-        check_names(names, "people")
         return f"select {', '.join(self._typed(text, names))} from ({text})"
 
     def _typed(self, text: str, names: Sequence[str]) -> list[str]:
@@ -293,15 +292,31 @@ class _Said:
             raise InputError(f"{self.what} cannot be read: {said}") from error
 
 
+def names_of(path: Path) -> list[str]:
+    """Read the names of the columns of a file, as they are written there."""
+    if format_of(path) == "parquet":
+        try:
+            return list(pq.read_schema(path).names)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise FileError(
+                f"{path} cannot be read as Parquet: it is truncated, damaged or of another format."
+            ) from error
+    return next(csv.reader([_first_line(path)], delimiter=delimiter_of(path)), [])
+
+
 def delimiter_of(path: Path) -> str:
     """Tell what stands between the values of delimited text: what its first line holds most of."""
     if path.name.casefold().endswith((".tsv", ".tsv.gz", ".tab")):
         return "\t"
+    return max(DELIMITERS, key=_first_line(path).count)
+
+
+def _first_line(path: Path) -> str:
     with pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None) as stream:
-        head = stream.read(1 << 16).decode("utf-8", "replace").splitlines()
+        head = stream.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
     if not head:
         raise FileError(f"{path} is empty; pass a file with a line of names.")
-    return max(DELIMITERS, key=head[0].count)
+    return str(head[0])
 
 
 def _read_arrow(path: Path) -> pa.Table:

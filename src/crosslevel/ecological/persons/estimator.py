@@ -251,7 +251,7 @@ class EcologicalInference(PlaceEstimator):
             terms,
             found.totals,
             known=known,
-            counted=grouped,
+            counted=groups is not None,
             covariates=read,
             table=found.table,
             interactions=self.interactions,
