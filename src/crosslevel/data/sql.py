@@ -13,7 +13,7 @@ import glob
 import os
 import re
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,10 @@ def open_table(data: Any, argument: str = "people") -> Local | Spark:
     return Local(table=frames.to_arrow(data, argument))
 
 
-def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[Path, ...]:
-    """List the files that paths, folders and patterns name, each once."""
+def find_files(
+    paths: Sequence[str | os.PathLike[str]], argument: str, formats: Mapping[str, str] = FORMATS
+) -> tuple[Path, ...]:
+    """List the files that paths, folders and patterns name, each once; ``formats`` are endings and what they mean."""
     found: list[Path] = []
     for path in paths:
         text = os.fspath(path)
@@ -74,7 +76,9 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
             raise FileError(f"{argument} is an empty file name; name a file, a folder or a pattern.")
         here = Path(text)
         if here.is_dir():
-            own = [one for one in sorted(here.iterdir()) if format_of(one) and not one.name.startswith((".", "_"))]
+            own = [
+                one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))
+            ]
         elif glob.has_magic(text) and not here.exists():
             own = [one for one in map(Path, sorted(glob.iglob(text, recursive=True))) if one.is_file()]  # noqa: PTH207
         else:
@@ -83,10 +87,10 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
             beside = [one.name for one in here.parent.iterdir()] if here.parent.is_dir() else []
             raise FileError(f"{argument}={text!r} does not exist.{nearest(here.name, beside)} Check the path.")
         found += own
-    strange = [one for one in found if format_of(one) is None]
+    strange = [one for one in found if format_of(one, formats) is None]
     if strange:
-        raise FileError(f"{strange[0]} has an ending that says no format; the endings are {listed(FORMATS, 12)}.")
-    kinds = {format_of(one) for one in found}
+        raise FileError(f"{strange[0]} has an ending that says no format; the endings are {listed(formats, 12)}.")
+    kinds = {format_of(one, formats) for one in found}
     if len(kinds) > 1:
         raise FileError(
             f"{argument} names files of several formats ({listed(sorted(map(str, kinds)))}); pass one format."
@@ -97,10 +101,10 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
     return tuple(found)
 
 
-def format_of(path: Path) -> str | None:
+def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str | None:
     """Tell the format of a file by its ending."""
     name = path.name.casefold()
-    return next((kind for ending, kind in FORMATS.items() if name.endswith(ending)), None)
+    return next((kind for ending, kind in formats.items() if name.endswith(ending)), None)
 
 
 def check_names(names: Sequence[str], argument: str) -> None:
@@ -225,10 +229,11 @@ class Local(Table):
         if format_of(self.files[0]) == "parquet":
             return f"select * from read_parquet({listing}, union_by_name=true, filename={FILE!r})"
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
-        text = (
-            f"select * from read_csv({listing}, header=true, all_varchar=true, union_by_name=true, filename={FILE!r}, "
-            f"delim={quoted(delimiter_of(self.files[0]), chr(39))}, quote='\"', escape='\"', nullstr={words})"
+        options = (
+            f"all_varchar=true, union_by_name=true, filename={FILE!r}, delim={quoted(delimiter_of(self.files[0]), chr(39))}, "
+            f"quote='\"', escape='\"', nullstr={words}"
         )
+        text = f"select * from read_csv({listing}, header=true, {options})"
         names = self.connection.sql(f"{text} limit 0").to_arrow_table().column_names
         names.remove(FILE)
         return f"select {', '.join([*self._typed(text, names), FILE])} from ({text})"
@@ -239,8 +244,9 @@ class Local(Table):
         for name in names:
             c = quoted(name)
             whole = f"regexp_full_match(trim({c}), '[+-]?[0-9]+')"
+            number = f"try_cast(case when not contains({c}, '_') then {c} end as double)"  # 1_5 is fifteen to DuckDB
             said.append(
-                f"count({c}), count({c}) filter (where try_cast({c} as double) is null or not isfinite(try_cast({c} as double))), "
+                f"count({c}), count({c}) filter (where {number} is null or not isfinite({number})), "
                 f"count({c}) filter (where {whole}), count({c}) filter (where regexp_matches(trim({c}), {quoted(CODE, chr(39))})), "
                 f"max(case when {whole} then length(trim({c})) end)"
             )
@@ -292,7 +298,7 @@ class _Said:
             said = str(error).strip().splitlines()[0]
             if "Memory" in said or "INTERRUPT" in said:
                 return
-            raise InputError(f"people cannot be read from {self.what}: {said}") from error
+            raise InputError(f"{self.what} cannot be read: {said}") from error
 
 
 def names_of(path: Path) -> list[str]:
