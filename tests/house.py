@@ -138,17 +138,16 @@ def walks() -> dict[str, list[str]]:
 
     warnings.simplefilter("ignore")
     world = nation(40, 100, n_states=4)
-    persons = cl.EcologicalInference(categorical=["sex"])
-    totals = {"successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+    people = cl.People(world.people, by="region", weight="weight", categorical=["sex"])
+    places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+    persons = cl.EcologicalInference()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     by = np.repeat(np.arange(12), 10)
     means = np.array([X[by == g, 0].mean() for g in range(12)])
     edges = np.arange(9.0)
     return {
-        "EcologicalInference.fit": passed(
-            lambda: persons.fit(world.people, world.places, by="region", weight="weight", **totals)
-        ),
+        "EcologicalInference.fit": passed(lambda: persons.fit(people, places)),
         "EcologicalInference.estimate": passed(lambda: persons.estimate(by="sex", rollup="all", n_draws=200)),
         "CUDIA.fit": passed(lambda: cl.CUDIA(n_clusters=2, method="map").fit(X, by, means)),
         "BinnedGP.fit": passed(
