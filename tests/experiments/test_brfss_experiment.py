@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +11,10 @@ import pytest
 
 from crosslevel.errors import CrosslevelWarning
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.fixture
-def brfss(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("brfss")
+def brfss(experiment):
+    return experiment("brfss")
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +42,6 @@ def survey():
     return table.set_column(table.column_names.index("income"), "income", pa.array(columns["income"], mask=gaps))
 
 
-def test_a_hidden_outcome_keeps_its_complete_cases_and_their_means(brfss, survey):
-    data = brfss.hidden(survey, "diabetes", "state")
-    assert data.X.column_names == list(brfss.COLUMNS)
-    assert len(data.y) == 5990
-    means = dict(zip(*(data.means[c].to_pylist() for c in ("state", "hidden")), strict=True))
-    own = np.array(data.partition["state"].to_pylist()) == "S07"
-    assert means["S07"] == pytest.approx(data.y[own].mean())
-
-
 def test_scores_cover_and_name_the_losers(brfss, survey, monkeypatch):
     monkeypatch.setattr(brfss, "LARGE", 20)
     with warnings.catch_warnings():
@@ -73,16 +59,9 @@ def test_scores_cover_and_name_the_losers(brfss, survey, monkeypatch):
     assert brfss.choosing(found, ("diabetes", "smoker")) == ""  # nothing to choose without CUDIA
 
 
-def test_labels_of_another_kind_leave_their_column_out(brfss, survey):
-    data = brfss.further_label(survey, "obese", "state")
-    assert "bmi_cat" not in data.X.column_names
-    assert data.y.mean() == pytest.approx(0.25, abs=0.03)
-    assert brfss.further_label(survey, "male", "state").X.column_names == list(brfss.COLUMNS)
-
-
 @pytest.fixture
-def cudia(brfss):
-    return importlib.import_module("brfss_cudia")
+def cudia(experiment):
+    return experiment("brfss_cudia")
 
 
 def test_a_fit_with_what_was_chosen_is_the_fit_that_chose(brfss, cudia, survey, monkeypatch):
@@ -102,18 +81,9 @@ def test_a_fit_with_what_was_chosen_is_the_fit_that_chose(brfss, cudia, survey, 
     assert wide[2] >= narrow[2]
 
 
-def test_rules_are_judged_without_the_outcome_they_were_taken_up_on(cudia):
-    ours, other = [-0.1, -0.5, -0.3, -0.2], [-9.0, -0.4, -0.4, -0.2]
-    scores = {"state": {"naive group mean": [-1.0] * 4, cudia.TWO_STAGES: ours, cudia.LOWEST: other}}
-    rows, verdict = cudia.rules(scores, ("diabetes", "a", "b", "c"))
-    assert rows[-1] == ["mean without diabetes", "-1.0000", "-0.3333", "-0.3333"]
-    assert "better on 1, worse on 1 and the same on 1 of these 3, " in verdict
-    assert verdict.endswith("0.0 ten-thousandths on average")
-
-
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_halves_are_imputed_from_means_of_other_people(brfss, survey, monkeypatch):
-    disjoint = importlib.import_module("brfss_disjoint")
+def test_halves_are_imputed_from_means_of_other_people(experiment, brfss, survey, monkeypatch):
+    disjoint = experiment("brfss_disjoint")
     monkeypatch.setattr(disjoint, "OUTCOMES", ("diabetes",))
     monkeypatch.setattr(disjoint, "LARGE", 20)
     rows, held = disjoint.measure(survey, "state", "disjoint")
@@ -125,8 +95,8 @@ def test_halves_are_imputed_from_means_of_other_people(brfss, survey, monkeypatc
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_a_coefficient_is_drawn_to_zero_unless_the_outcome_is_imputed_with(brfss, survey, monkeypatch):
-    regression = importlib.import_module("brfss_regression")
+def test_a_coefficient_is_drawn_to_zero_unless_the_outcome_is_imputed_with(experiment, survey, monkeypatch):
+    regression = experiment("brfss_regression")
     monkeypatch.setattr(regression, "DRAWS", 4)
     columns = survey.column_names
     # kidney disease is diabetes, with a tenth of the answers drawn anew

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.mcem import expectations
-from crosslevel.imputation.cudia.model import Parameters, Problem, plain_block
+from crosslevel.imputation.cudia.model import Problem, plain_block
 from crosslevel.imputation.cudia.posterior import MixPrior
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("cudia_simulation")
+def study(experiment):
+    return experiment("cudia_simulation")
 
 
 @pytest.fixture
-def printed(study):
-    return importlib.import_module("cudia_printed")
+def printed(experiment):
+    return experiment("cudia_printed")
 
 
 def test_the_papers_world_has_the_known_errors(study):
@@ -34,28 +28,6 @@ def test_the_papers_world_has_the_known_errors(study):
     assert np.mean([study.mse(w, w.s[w.group]) for w in worlds]) == pytest.approx(0.2367, abs=0.012)
     assert np.mean([study.mse(w, w.best) for w in worlds]) == pytest.approx(0.0866, abs=0.0015)
     assert np.mean([study.mse(w, w.inside) for w in worlds]) == pytest.approx(0.07, abs=0.0015)
-
-
-def test_published_means_are_those_of_the_people(study):
-    for make in study.WORLDS.values():
-        world = make(0)
-        assert np.bincount(world.group, world.u) / np.bincount(world.group) == pytest.approx(world.s)
-        assert study.mse(world, world.best) < study.mse(world, world.s[world.group])
-
-
-def test_an_interval_that_is_a_point_covers_nothing(study):
-    world = study.paper_world(0)
-
-    class Fixed:
-        def sample(self, X, group, n_draws):
-            return np.zeros((n_draws, len(group), 1))
-
-    class Known(Fixed):
-        def sample(self, X, group, n_draws):
-            return np.repeat(world.u[None, :, None], n_draws, axis=0)
-
-    assert study.coverage(world, Fixed()) == (0.0, 0.0)
-    assert study.coverage(world, Known())[0] == 1.0
 
 
 ETA, TAU2 = np.array([[-0.5], [0.5]]), np.array([0.07])
@@ -83,31 +55,6 @@ def test_proposals_from_the_prior_are_right_with_the_corrected_ratio_and_biased_
     assert np.mean(kept) == pytest.approx(mean, abs=0.002)
     if sd is not None:
         assert np.std(kept) == pytest.approx(sd, abs=0.0015)
-
-
-def test_proposals_from_the_prior_hardly_move_in_large_groups(printed):
-    prior, rng = MixPrior.dirichlet(np.ones(2)), np.random.default_rng(0)
-    counts, pi = np.tile([24_000.0, 16_000.0], (200, 1)), np.tile([0.6, 0.4], (200, 1))
-    assert printed.draw_mix_from_prior(groups_of(200), pi, counts, prior, ETA, TAU2, rng)[1] < 0.05
-
-
-def test_expected_counts_in_the_place_of_drawn_ones_understate_the_spread_of_mixes(study, printed):
-    world = study.draw(0, (-0.5, 0.5), (-0.5, 0.5), 4, 80)
-    x, n = world.X["x"], len(world.u)
-    problem = Problem(
-        x[:, None].copy(), (Gaussian("x", 0, float(x.mean()), float(x.var())),), np.arange(n),
-        world.group.astype(np.int64), np.ones(n), np.ones(n, dtype=np.int64), 4,
-        (plain_block(np.full((4, 1), np.nan), np.full(4, 80.0)),), ("gaussian",),
-    )  # fmt: skip
-    at = Parameters((np.array([[-0.5, np.log(0.5)], [0.5, np.log(0.5)]]),), np.full((4, 2), 0.5), ETA, TAU2)
-    prior, spread = MixPrior.dirichlet(np.ones(2)), []
-    for e_step in (expectations, printed.expectations):
-        rng, pi, kept = np.random.default_rng(1), at.pi, []
-        for _ in range(4000):
-            _, pi = e_step(problem, at, pi, prior, rng, sweeps=1)
-            kept.append(pi[:, 1])
-        spread.append(np.var(kept[100:], axis=0))
-    assert (spread[1] < 0.9 * spread[0]).all()  # V / (1 + share of missing information)
 
 
 def test_the_printed_method_reaches_the_known_error(study):

@@ -74,12 +74,11 @@ class EcologicalInference(OnEngine, PlaceEstimator):
     Attributes
     ----------
     hyperparameters_ : tuple of Hyperparameters
-        One for each question (turnout, then the outcomes); variances in squared logits, the length in kilometers or in the unit of
-        the coordinates.
+        One for each question (turnout, then the outcomes); variances in squared logits, the length in kilometers (or coordinates).
     log_evidence_ : float
         Laplace's approximation of the log evidence, of all questions together.
     convergence_ : dict
-        How the fit ended and what was learned. A fit that does not converge raises :class:`crosslevel.errors.ConvergenceError`.
+        How the fit ended and what was learned; one that does not converge is an error.
     confounding_ : LearnedConfounding or None
         What :meth:`learn_confounding` learned.
     margins_ : pyarrow.Table or None
@@ -102,7 +101,6 @@ class EcologicalInference(OnEngine, PlaceEstimator):
     --------
     crosslevel.ecological.DistributionRegression : a regression on mean embeddings; predicts the totals of places.
     crosslevel.ecological.rxc : when only counts of groups by place are known, not people.
-    crosslevel.ecological.bounds : what the margins imply with certainty.
 
     Notes
     -----
@@ -114,11 +112,9 @@ class EcologicalInference(OnEngine, PlaceEstimator):
     **Intervals.** That a subgroup behaves alike wherever it lives is not true and cannot be checked with totals. With
     ``interval="confounding"`` (the default) effects may differ from what composition says, by tau on the logit scale and by a factor
     for each column, and those of columns that mark their places are shrunk; every draw then meets the totals. Without a survey each
-    column's prior and confounding have heavy tails. The constants and what they were learned on stand in every result;
-    :meth:`learn_confounding` learns them by hiding columns that are known.
+    column's prior and confounding have heavy tails. :meth:`learn_confounding` learns the constants by hiding columns that are known.
 
-    People are read twice to fit and once for every estimate. The order of places, the batch size, the number of threads and the
-    kind of frame change no bit; the row groups of a file and the order of people change rounding.
+    People are read twice to fit and once for every estimate. Sums are equal to 1e-12 whatever the order, the threads and the frame.
 
     Examples
     --------
