@@ -16,8 +16,7 @@ import pyarrow as pa
 
 import crosslevel as cl
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem, free_name
-from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
-from crosslevel.data.batches import open_batches
+from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, spelled
 from crosslevel.data.checks import check_level
 from crosslevel.data.expressions import read_expression
 from crosslevel.data.totals import read_places
@@ -139,6 +138,8 @@ EXAMPLES = (
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
 PLACES = ("successes", "trials", "outcomes", "population")
 WHO = "People and places"
+ONLY_PERSONS = {"cluster", "covariates", "margins", "composition", "survey", "published_shares"}
+"""What the regression on whole places does not take."""
 SURVEYED = [
     replace(option, name=f"survey_{option.name}", required=False, needs=("survey",))
     for option in from_signature(cl.Survey, WHO, skip=("data", "name"))
@@ -198,7 +199,7 @@ OPTIONS = [
         help="People one by one, or the regression on whole places. Default: persons.",
         choices=tuple(MODELS),
     ),
-    *(option for option in from_classes(MODELS, "Model", "model") if option.name != "categorical"),
+    *from_classes(MODELS, "Model", "model"),
     *from_signature(
         cl.EcologicalInference.estimate,
         "Answer",
@@ -235,7 +236,7 @@ VALIDATION, EVERYWHERE, AUTOMATIC = "cross-validation", "all", "auto"
 def run(given: Given, job: Job) -> None:
     """Read, fit, answer, validate, write what was asked for, print the tables."""
     _check(given, job)
-    by, whole = given["by"], given.get("model") == "regression"
+    by = given["by"]
     people: Any
     if "composition" in given:
         groups = _composition(given)
@@ -243,7 +244,7 @@ def run(given: Given, job: Job) -> None:
         schema = pa.schema({by: pa.string(), **dict.fromkeys(groups, pa.string())})
         job.check_columns(people=[*schema.names, *places.column_names], places=places.column_names)
     else:
-        people = open_batches(given["people"]) if whole else _people(given, job)
+        people = _people(given, job)
         places, schema = job.read_beside("places", "by", people.schema), people.schema
         job.check_columns(people=schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
@@ -360,31 +361,23 @@ def _people(given: Given, job: Job) -> cl.People:
 def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     chosen, facts = given.get("model", "persons"), given.of(WHO)
     check_known(MODELS, chosen, given.of("Model"), "model")
-    coords = (given["lon"], given["lat"]) if "lon" in given else None
+    if chosen == "regression" and (idle := ONLY_PERSONS & set(facts)):
+        raise InputError(f"{spelled(min(idle))} is not an option of --model regression; it goes with --model persons.")
+    named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
+    totals = cl.Places(
+        places,
+        by=given["by"],
+        coords=(given["lon"], given["lat"]) if "lon" in given else None,
+        margins=job.read("margins") if "margins" in given else None,
+        **named,
+    )
+    model = MODELS[chosen](**given.of("Model"))
+    surveys = {} if chosen == "regression" else {"survey": _surveys(given, job) or None}
     with job.progress("Fitting people and totals", "people") as bar:
-        if chosen == "regression":
-            check_known(
-                {"regression": MODELS[chosen].fit, "persons": _every_option},
-                chosen,
-                set(facts) - {"categorical"},
-                "model",
-            )
-            model = MODELS[chosen](**given.of("Model"), categorical=facts.pop("categorical", None))
-            model.fit(people, places, by=given["by"], coords=coords, progress=bar, **facts)
-        else:
-            named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
-            margins = job.read("margins") if "margins" in given else None
-            totals = cl.Places(places, by=given["by"], coords=coords, margins=margins, **named)
-            unmatched = given.get("unmatched", "error")
-            model = cl.EcologicalInference(**given.of("Model"))
-            model.fit(people, totals, _surveys(given, job) or None, unmatched=unmatched, progress=bar)
+        model.fit(people, totals, **surveys, unmatched=given.get("unmatched", "error"), progress=bar)
     said = model.convergence_
     job.say(f"Fitted {said['places']:,} places, {said['people']:,} people; {job.seconds:,.1f} s")
     return model
-
-
-def _every_option(**_: Any) -> None:
-    """Stand for the model of persons, whose options are those of nouns."""
 
 
 def _surveys(given: Given, job: Job) -> list[Any]:

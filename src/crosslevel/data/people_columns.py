@@ -159,7 +159,9 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
     kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
     ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
     sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
-    placed = f"select x, w, n, lag(x) over (order by x) as before, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    placed = (
+        f"select x, w, n, lag(x) over (order by x) as before, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    )
     spread = f"select *, sum(w * power(x - first / nullif(total, 0), 2)) over () as second from ({placed}) placed"
     parts = [f"floor({part} * {n_bins} / nullif(total, 0))" for part in ("below", "(below - w)")]
     found = people.answer(

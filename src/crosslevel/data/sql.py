@@ -79,8 +79,8 @@ def find_files(
             own = [
                 one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))
             ]
-        elif glob.has_magic(text) and not here.exists():
-            own = [one for one in map(Path, sorted(glob.iglob(text, recursive=True))) if one.is_file()]  # noqa: PTH207
+        elif not here.exists() and (found_here := matching(text)):
+            own = found_here
         else:
             own = [here]
         if not own or not all(one.is_file() for one in own):
@@ -99,6 +99,12 @@ def find_files(
     if twice:
         raise FileError(f"{argument} names {twice[0]} twice, so that everybody in it counts twice; name it once.")
     return tuple(found)
+
+
+def matching(pattern: str) -> list[Path]:
+    """List the files that fit a pattern with wildcards, which may reach into folders (``**``); none where it has no wildcard."""
+    found = sorted(glob.iglob(pattern, recursive=True)) if glob.has_magic(pattern) else []  # noqa: PTH207
+    return [one for one in map(Path, found) if one.is_file()]
 
 
 def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str | None:
@@ -220,7 +226,9 @@ class Local(Table):
                 self.stored, self.orders = table.schema, _orders(table)
                 self.connection.register("stored", _registered(table))
             else:
-                self.stored = self.connection.sql(f"select * exclude ({FILE}) from stored limit 0").to_arrow_table().schema
+                self.stored = (
+                    self.connection.sql(f"select * exclude ({FILE}) from stored limit 0").to_arrow_table().schema
+                )
 
     def _files(self) -> str:
         listing = "[" + ", ".join(quoted(str(path), "'") for path in self.files) + "]"
