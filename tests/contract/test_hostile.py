@@ -46,7 +46,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, correlations=[1.0]),
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, n_draws=5e-324),
         lambda: open_batches({"x": [1]}, column_types=3).to_table(),
-        lambda: read_county_votes("votes.csv", recode=7),
+        lambda: read_county_votes("votes.csv", year="last"),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
         lambda: ecological.king(GROUPS, OUTCOMES, esigma=5e-324),

@@ -78,7 +78,9 @@ def read_expression(text: object, argument: str, schema: pa.Schema) -> Expressio
         reading = _Reading(text, argument, schema)
         kind, sql = reading.kind(tree), tree.sql("duckdb", comments=False)
     except RecursionError as error:
-        raise InputError(f"{argument} is a condition too deep to be read; make a column of people that says it.") from error
+        raise InputError(
+            f"{argument} is a condition too deep to be read; make a column of people that says it."
+        ) from error
     if kind not in ("boolean", "missing"):
         raise InputError(
             f"{argument}={text!r} is {_named(kind)}, not a condition that is true or false; compare it with something."
