@@ -10,10 +10,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from crosslevel import EcologicalInference, InputError, MeanEmbedding, People, Places
+from crosslevel import EcologicalInference, MeanEmbedding, People, Places
 from crosslevel.data.simulate import nation
+from crosslevel.errors import InputError
 
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of jax, where Spark starts its Java
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),  # of jax, where Spark starts its Java
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 WORLD = nation(24, 250, n_states=4)
 PEOPLE = {"by": "region", "weight": "weight", "cluster": "education", "columns": ["age", "sex", "race"]}
 PLACES = Places(WORLD.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
