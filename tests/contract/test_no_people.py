@@ -227,7 +227,7 @@ def _imputed(imputer: Any) -> tuple[Any, np.ndarray]:
 
 
 def test_a_pickle_of_clusters_holds_nobody():
-    model, income = _imputed(cl.CUDIA(2, method="two_stage", n_restarts=1, n_draws=4))
+    model, income = _imputed(cl.CUDIA(2, method="two_stage", n_restarts=1))
     again = pickle.loads(blob := pickle.dumps(model))
     assert not any(v.tobytes() in blob for v in income)
     X, place = {"age": np.arange(4.0), "income": np.full(4, 40.0)}, np.arange(4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +69,6 @@ def test_scores_cover_and_name_the_losers(brfss, survey, monkeypatch):
     cover = found["state"].cover[brfss.LINK]
     assert 0.9 <= cover[0].one_way <= 1
     assert f"{100 * np.mean([c.one_way for c in cover]):.1f}" in brfss.coverage(found, ("diabetes", "smoker"))
-    assert brfss.choosing(found, ("diabetes", "smoker")) == ""  # nothing to choose without CUDIA
 
 
 def test_labels_of_another_kind_leave_their_column_out(brfss, survey):
@@ -80,35 +78,17 @@ def test_labels_of_another_kind_leave_their_column_out(brfss, survey):
     assert brfss.further_label(survey, "male", "state").X.column_names == list(brfss.COLUMNS)
 
 
-@pytest.fixture
-def cudia(brfss):
-    return importlib.import_module("brfss_cudia")
-
-
-def test_a_fit_with_what_was_chosen_is_the_fit_that_chose(brfss, cudia, survey, monkeypatch):
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_intervals_of_clusters_alone_are_narrower_and_hold_less(brfss, survey, monkeypatch):
+    cudia = importlib.import_module("brfss_cudia")
     monkeypatch.setattr(cudia, "COLUMNS", ("age_group",))
-    monkeypatch.setattr(cudia, "CUDIA", partial(cudia.CUDIA, n_restarts=2, n_draws=50))
     whole = brfss.hidden(survey, "diabetes", "state")
     data = brfss.Hidden(whole.X.select(["age_group", "bmi_cat"]), whole.partition, whole.y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        auto = cudia.choice(data).model
-        given = cudia.CUDIA(**cudia.choice(data).taken, method="two_stage").fit(data.X, data.partition, data.means)
-    assert cudia.choice(data).lowest["n_clusters"] == auto.selection_["clusters"][0]
-    np.testing.assert_array_equal(given.transform(data.X, data.partition), auto.transform(data.X, data.partition))
-    wide = cudia.share_covered(given, data, 20)
-    narrow = cudia.share_covered(given.set_params(place_sd=0.0), data, 20)
+    model = cudia.cudia_methods()[cudia.TWO_STAGES]().set_params(n_clusters=2, n_restarts=2)
+    model.fit(data.X, data.partition, data.means)
+    wide, narrow = (cudia.share_covered(model.set_params(place_sd=sd), data, 20) for sd in ("auto", 0.0))
     assert wide[1] > 2 * narrow[1]
     assert wide[2] >= narrow[2]
-
-
-def test_rules_are_judged_without_the_outcome_they_were_taken_up_on(cudia):
-    ours, other = [-0.1, -0.5, -0.3, -0.2], [-9.0, -0.4, -0.4, -0.2]
-    scores = {"state": {"naive group mean": [-1.0] * 4, cudia.TWO_STAGES: ours, cudia.LOWEST: other}}
-    rows, verdict = cudia.rules(scores, ("diabetes", "a", "b", "c"))
-    assert rows[-1] == ["mean without diabetes", "-1.0000", "-0.3333", "-0.3333"]
-    assert "better on 1, worse on 1 and the same on 1 of these 3, " in verdict
-    assert verdict.endswith("0.0 ten-thousandths on average")
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")

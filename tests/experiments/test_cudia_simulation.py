@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.imputation.cudia.worlds import as_problem, make_problem, plain_block
 
+from crosslevel.imputation.cudia import fit
 from crosslevel.imputation.cudia.estimator import CUDIA
-from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.mcem import expectations
-from crosslevel.imputation.cudia.model import Parameters, Problem, plain_block
-from crosslevel.imputation.cudia.posterior import MixPrior
+from crosslevel.imputation.cudia.model import Parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -62,10 +61,7 @@ ETA, TAU2 = np.array([[-0.5], [0.5]]), np.array([0.07])
 
 
 def groups_of(copies, mean=-0.02, size=30.0):
-    nobody = np.zeros(0, dtype=np.int64)
-    block = plain_block(np.full((copies, 1), mean), np.full(copies, size))
-    family = Gaussian("x", 0, 0.0, 1.0)
-    return Problem(np.zeros((0, 1)), (family,), nobody, nobody, np.zeros(0), nobody, copies, (block,), ("gaussian",))
+    return make_problem([plain_block(np.full((copies, 1), mean), np.full(copies, size))], [False])
 
 
 @pytest.mark.parametrize(("twist", "mean", "sd"), [(0.0, 0.4319, 0.0641), (2.0, 0.4227, None)])
@@ -73,12 +69,12 @@ def test_proposals_from_the_prior_are_right_with_the_corrected_ratio_and_biased_
     printed, twist, mean, sd
 ):
     # twist: the power of the prior in the ratio, none, or two as the paper prints it
-    rng, chains, prior = np.random.default_rng(1), 400, MixPrior.dirichlet(np.array([3.0, 2.0]))
+    rng, chains, alpha = np.random.default_rng(1), 400, np.array([3.0, 2.0])
     counts, pi, kept = np.tile([18.0, 12.0], (chains, 1)), np.full((chains, 2), 0.5), []
-    for sweep in range(400):
-        shown = counts + twist * (prior.alpha - 1.0)
-        pi, _ = printed.draw_mix_from_prior(groups_of(chains), pi, shown, prior, ETA, TAU2, rng)
-        if sweep >= 100:
+    for number in range(400):
+        shown, at = counts + twist * (alpha - 1.0), Parameters((), pi, ETA, TAU2)
+        pi, _ = printed.draw_mix_from_prior(groups_of(chains), at, shown, alpha, rng)
+        if number >= 100:
             kept.append(pi[:, 1])
     assert np.mean(kept) == pytest.approx(mean, abs=0.002)
     if sd is not None:
@@ -86,25 +82,21 @@ def test_proposals_from_the_prior_are_right_with_the_corrected_ratio_and_biased_
 
 
 def test_proposals_from_the_prior_hardly_move_in_large_groups(printed):
-    prior, rng = MixPrior.dirichlet(np.ones(2)), np.random.default_rng(0)
     counts, pi = np.tile([24_000.0, 16_000.0], (200, 1)), np.tile([0.6, 0.4], (200, 1))
-    assert printed.draw_mix_from_prior(groups_of(200), pi, counts, prior, ETA, TAU2, rng)[1] < 0.05
+    at, rng = Parameters((), pi, ETA, TAU2), np.random.default_rng(0)
+    assert printed.draw_mix_from_prior(groups_of(200), at, counts, np.ones(2), rng)[1] < 0.05
 
 
-def test_expected_counts_in_the_place_of_drawn_ones_understate_the_spread_of_mixes(study, printed):
+def test_expected_counts_in_the_place_of_drawn_ones_understate_the_spread_of_mixes(study, printed, monkeypatch):
+    monkeypatch.setattr(fit, "SWEEPS", 1)
     world = study.draw(0, (-0.5, 0.5), (-0.5, 0.5), 4, 80)
-    x, n = world.X["x"], len(world.u)
-    problem = Problem(
-        x[:, None].copy(), (Gaussian("x", 0, float(x.mean()), float(x.var())),), np.arange(n),
-        world.group.astype(np.int64), np.ones(n), np.ones(n, dtype=np.int64), 4,
-        (plain_block(np.full((4, 1), np.nan), np.full(4, 80.0)),), ("gaussian",),
-    )  # fmt: skip
-    at = Parameters((np.array([[-0.5, np.log(0.5)], [0.5, np.log(0.5)]]),), np.full((4, 2), 0.5), ETA, TAU2)
-    prior, spread = MixPrior.dirichlet(np.ones(2)), []
-    for e_step in (expectations, printed.expectations):
-        rng, pi, kept = np.random.default_rng(1), at.pi, []
+    problem = as_problem(world.X["x"], world.group, np.full(4, np.nan))
+    theta, Z = np.array([[-0.5, np.log(0.5)], [0.5, np.log(0.5)]]), np.zeros((0, 2), dtype=np.int64)
+    spread = []
+    for e_step in (fit.expectations, printed.expectations):
+        rng, pi, kept = np.random.default_rng(1), np.full((4, 2), 0.5), []
         for _ in range(4000):
-            _, pi = e_step(problem, at, pi, prior, rng, sweeps=1)
+            _, pi = e_step(problem, Parameters((theta,), pi, ETA, TAU2), np.ones(2), Z, rng)
             kept.append(pi[:, 1])
         spread.append(np.var(kept[100:], axis=0))
     assert (spread[1] < 0.9 * spread[0]).all()  # V / (1 + share of missing information)

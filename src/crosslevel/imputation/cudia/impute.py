@@ -128,22 +128,22 @@ def draw_values(
     for at, tilt in draws:
         r = probabilities(problem, at, crowd)
         more, out = tilt[crowd.cell], np.empty((n, at.H.shape[1]))
-        z = None if problem.binary.all() else _draw_clusters(r, pair, rng)
+        z = np.zeros(0, dtype=np.int64) if problem.binary.all() else _draw_clusters(r, pair, rng)
         for j, (block, c) in enumerate(problem.published):
-            group, binary = crowd.group[:, block.partition], bool(problem.binary[j])
-            mean, own = block.S[:, c], np.zeros(len(block.S)) if constants is None else constants[j]
+            group, binary, mean = crowd.group[:, block.partition], bool(problem.binary[j]), block.S[:, c]
             if constants is None:
                 mean = draw_means(mean, block.se[:, c] if errors else None, rng, binary=binary)
-            if binary or z is None:
-                p = expit(logit(inside(r @ at.H[:, j])) + more[:, j])[pair]
-                if constants is None:
-                    out[:, j] = draw_bernoulli(p, group, mean, rng, None if equal else crowd.weight)
-                else:
-                    out[:, j] = rng.random(n) < expit(logit(inside(p)) + own[group])
-                continue
-            center = at.H[z, j] + more[pair, j] + own[group]
-            raw = center + rng.standard_normal(n) * np.sqrt(at.tau2[j])
-            out[:, j] = match(raw[None], group, crowd.weight, mean, binary=False)[0][0] if constants is None else raw
+            if binary:
+                f = (logit(inside(r @ at.H[:, j])) + more[:, j])[pair]
+            else:
+                f = at.H[z, j] + more[pair, j] + rng.standard_normal(n) * np.sqrt(at.tau2[j])
+            if constants is not None:
+                value = inverse_link(f + constants[j][group], binary=binary)
+                out[:, j] = rng.random(n) < value if binary else value
+            elif binary:
+                out[:, j] = draw_bernoulli(expit(f), group, mean, rng, None if equal else crowd.weight)
+            else:
+                out[:, j] = match(f[None], group, crowd.weight, mean, binary=False)[0][0]
         yield out
 
 
