@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pyarrow.csv
 from scipy import linalg, optimize
 
-from crosslevel.numerics.integrals.correlations import correlation
+from crosslevel.numerics.integrals.correlations import Correlation
 
 FloatArray = npt.NDArray[np.float64]
 
 WAYS = ("integral", "centers", "means")
 NAMES = {"integral": "integral kernel", "centers": "bin centers", "means": "bin means"}
-EQ = correlation("eq")
+EQ = Correlation("eq")
 
 
 def covariance(way: str, low: FloatArray, high: FloatArray, at: FloatArray, x: FloatArray, length: float):  # type: ignore[no-untyped-def]

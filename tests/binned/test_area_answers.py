@@ -7,7 +7,6 @@ import pytest
 
 from crosslevel.binned import Polygons
 from crosslevel.binned.areas import shared_estimates
-from crosslevel.errors import InputError
 
 
 def squares(n, width, names):
@@ -25,8 +24,3 @@ def test_totals_are_kept_and_the_nested_rate_stands_beside():
     assert (found["conf_high"] <= people).all()
     assert sum(found.diagnostics["candidates"].values()) == pytest.approx(1.0)
     assert 0 < found.diagnostics["monte_carlo_share"] < 400**-0.5
-
-
-def test_areas_outside_are_named():
-    with pytest.raises(InputError):
-        shared_estimates(squares(2, 2, "L"), [40, 30], squares(6, 1, "s"), np.full(6, 100.0))

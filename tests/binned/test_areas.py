@@ -133,11 +133,6 @@ def test_bad_input_gets_a_sentence(change):
         share_out(SQUARES[:3], **given)
 
 
-def test_correlations_of_other_areas_are_refused(smooth):
-    with pytest.raises(InputError):
-        share_out(SQUARES[:3], [5, 6], [10.0, 20.0, 30.0], [0, 0, 1], correlations=smooth)
-
-
 def test_the_error_of_the_number_of_draws_is_stated(smooth):
     """Mirrored draws leave less than independent ones would; many seeds show how much."""
     people, _, totals = world(0, 0.5, 0.2)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals
+from crosslevel.binned import BinnedGP, Boxes, Intervals
 from crosslevel.binned.regions.base import align_to_regions
 from crosslevel.errors import InputError
 
@@ -40,12 +40,6 @@ def test_means_are_matched_by_the_limits_in_their_index():
     bins, y = Intervals(LOWER, UPPER), pd.Series(COUNTS, index=LOWER)
     found = BinnedGP(random_state=0).fit(bins, y.iloc[ORDER], quantity="total").predict(bins)
     np.testing.assert_allclose(found, BinnedGP(random_state=0).fit(bins, COUNTS, quantity="total").predict(bins))
-
-
-def test_other_intervals_are_refused():
-    other = pd.IntervalIndex.from_arrays(LOWER + 5, UPPER + 5)
-    with pytest.raises(InputError):
-        BinnedCountGP().fit(Intervals(LOWER, UPPER), pd.Series(COUNTS, index=other))
 
 
 def ordered(bins, y, **others):
@@ -95,23 +89,6 @@ def test_rounded_and_closed_limits_are_those_of_the_regions():
     assert ordered(Intervals([0, 20], [20, None], open_ended=True), open_ended) == [[1, 3]]
 
 
-def test_several_keys_in_an_index_are_no_limits():
-    index = pd.MultiIndex.from_tuples([(1, 20), (1, 0)], names=["area", "age"])
-    assert ordered(Intervals([20, 0], [40, 20]), pd.Series([7, 2], index=index)) == [[7, 2]]
-
-
-def test_what_belongs_to_y_follows_it_where_y_is_matched_by_limits():
-    y, people = pd.Series([7, 2], index=[20, 0]), pd.Series([70, 20], index=["b", "a"])
-    with pytest.raises(InputError):
-        ordered(Intervals([0, 20], [20, 40]), y, trials=people)
-
-
-def test_two_orders_beside_an_array_are_refused():
-    sizes, errors = pd.Series([1.0, 2.0]), pd.Series([0.2, 0.1], index=[1, 0])
-    with pytest.raises(InputError):
-        ordered(Intervals([0, 20], [20, 40]), np.array([1.0, 2.0]), sizes=sizes, std_error=errors)
-
-
 def test_the_index_of_limits_and_points_names_them():
     lower, upper = (pd.Series(v, index=list("abcd")) for v in (LOWER, UPPER))
     y = pd.Series(COUNTS, index=list("abcd")).iloc[ORDER]
@@ -121,13 +98,6 @@ def test_the_index_of_limits_and_points_names_them():
     gp = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0)
     found = [gp.fit(lower, values, "mean").predict([10.0, 50.0]) for values in (COUNTS, y)]
     np.testing.assert_allclose(*found)
-
-
-@pytest.mark.parametrize("name", ["regions", "trials", "y", 2020])
-def test_pooled_areas_may_have_any_name(name):
-    bins = Intervals([0, 0, 20, 20], [20, 20, 40, 40])
-    fit = BinnedCountGP(random_state=0).fit(bins, [10, 20, 30, 40], pool={name: ["a", "b", "a", "b"]})
-    assert str(name) in fit.estimate(Intervals([0], [20])).keys
 
 
 def test_the_index_of_a_frame_names_boxes():

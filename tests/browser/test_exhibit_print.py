@@ -82,13 +82,17 @@ def test_no_table_is_cut_and_no_page_is_empty(visit, exhibit, paper):
 def test_a_head_is_repeated_where_a_long_table_goes_on(visit):
     from pypdf import PdfReader
 
+    from crosslevel.reports import Exhibit
+    from crosslevel.reports.document import Document
     from crosslevel.results import Estimates, Provenance
+    from crosslevel.results.wide import wide_tables
 
     n = 150
     found = Estimates.build(
         {"group": [f"group {i}" for i in range(n)], "outcome": ["only one"] * n, "estimate": np.linspace(0, 1, n)},
         keys=["group", "outcome"], method="m", level=None, interval="none", provenance=Provenance.of(call="c"),
     )  # fmt: skip
-    page = visit(report({"Long": found}, template="exhibit"))
+    document = Document("Long", wide_tables(found))
+    page = visit(Exhibit(document.described(), document))
     texts = [p.extract_text() for p in PdfReader(io.BytesIO(page.pdf(format="Letter"))).pages]
     assert sum("only one" in re.sub(r"\s+", " ", t) for t in texts) >= 3

@@ -92,4 +92,3 @@ def test_the_estimator_draws_its_numbers(model):
     assert len(some.collections[1].get_offsets()) == 20
     assert some.texts[-1].get_text() == "40 further rows are not drawn"
     assert len(model.plot_effects().get_yticklabels()) == 3
-    assert model.plot_effects("ranking").get_title(loc="left") == "Effects by size"

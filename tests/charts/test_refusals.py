@@ -45,7 +45,6 @@ REFUSED = {
     "context, no lines": lambda: charts.contextual_variance(built.context(), max_lines=0),
     "effect along nothing": lambda: model().plot_effect("age", along="zz"),
     "effect of nothing": lambda: model().plot_effect("agee"),
-    "effects of no kind": lambda: model().plot_effects("rank"),
     "curve of other lengths": lambda: charts.effect_curve([1, 2], [1], [1], [1]),
     "curve of nothing": lambda: charts.effect_curve([], [], [], []),
     "distributions unnamed": lambda: charts.effect_distributions(np.ones((2, 2)), ["a"]),

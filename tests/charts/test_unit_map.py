@@ -6,7 +6,6 @@ import pytest
 from crosslevel import ecological
 from crosslevel.charts import choropleth, unit_map
 from crosslevel.errors import InputError
-from crosslevel.results import Estimates, Provenance
 
 PEOPLE = {"x": [10, 40, 70], "y": [90, 60, 30]}
 VOTES = {"a": [25, 36, 48], "did not vote": [75, 64, 52]}
@@ -64,13 +63,6 @@ def test_districts_with_units_of_the_same_name_are_told_apart():
     np.testing.assert_allclose(shown(ax), [0.25, 0.36, 0.48])
 
 
-RING = [[0, 0], [1, 0], [1, 1], [0, 0]]
-UNITS = Estimates.build(
-    {"unit": ["a"], "group": ["g"], "outcome": ["o"], "estimate": [0.4]}, keys=["unit", "group", "outcome"], method="m",
-    level=None, interval="none", provenance=Provenance.of(call="f()"),
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "geometry",
     [
@@ -84,18 +76,3 @@ def test_a_hostile_shape_is_named_by_its_number(geometry):
     feature = {"type": "Feature", "properties": {"region": "a"}, "geometry": geometry}
     with pytest.raises(InputError):
         choropleth({"type": "FeatureCollection", "features": [feature]}, {"a": 1.0})
-
-
-@pytest.mark.parametrize("features", ["abc", {"a": 1}, [None], [{"properties": None}], [{"properties": "region"}]])
-def test_hostile_features_get_a_sentence(features):
-    with pytest.raises(InputError):
-        choropleth({"type": "FeatureCollection", "features": features}, {"a": 1.0})
-    with pytest.raises(InputError):
-        unit_map(UNITS, {"type": "FeatureCollection", "features": features}, group="g", outcome="o")
-
-
-def test_heights_are_left_out_and_odd_names_are_no_place():
-    shape = {"type": "Polygon", "coordinates": [[[*point, 7.0] for point in RING]]}
-    features = [{"type": "Feature", "properties": {"region": name}, "geometry": shape} for name in ("a", [1])]
-    drawn = choropleth({"type": "FeatureCollection", "features": features}, {"a": 1.0})
-    assert drawn.collections[0].get_array().tolist() == [1.0, None]

@@ -76,9 +76,3 @@ def test_all_subgroups_make_one_ask_after_the_columns():
 def test_what_cannot_be_asked_gets_a_sentence(texts):
     with pytest.raises(InputError):
         read_asks(texts, PEOPLE)
-
-
-def test_names_of_files():
-    assert Ask(("sex", "age group")).stem("region") == "sex-x-age_group-by-region"
-    assert Ask(subgroups={"a": "sex == 1"}).stem(None) == "subgroups-everywhere"
-    assert Ask(("a/b",)).stem("c d") == "a_b-by-c_d"

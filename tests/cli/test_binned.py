@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 
 import crosslevel as cl
-from crosslevel.cli.binned import parse_bins
-from crosslevel.errors import InputError
 from crosslevel.numerics.evidence import maximize
 
 EDGES = np.array([0, 10, 20, 30, 40, 60, 90])
@@ -54,11 +52,6 @@ def folder(tmp_path_factory):
     return where
 
 
-def expected(level=0.95, **fit):
-    model = cl.BinnedCountGP().fit(cl.Intervals.from_edges(EDGES), COUNTS, **fit)
-    return model.estimate(cl.Intervals([18, 26], [25, 40]), level=level)
-
-
 def test_ages_are_asked_for_as_they_are_published(crosslevel, folder):
     groups = [f"{a}-{b - 1}" for a, b in pairwise(EDGES[:-1])] + ["60+"]
     pd.DataFrame({"age": groups, "n": COUNTS}).to_csv(folder / "published.csv", index=False)
@@ -81,21 +74,6 @@ def test_single_years_are_one_option(crosslevel, folder):
     printed = crosslevel("binned", "open.csv", *ASKED[2:], "--tail", "8", "--single-years", cwd=folder).out
     assert "60 and over" in printed
     assert "59 to under 60" in printed
-
-
-def test_new_bins_from_a_file_and_json(crosslevel, folder):
-    told = json.loads(crosslevel(*ASKED, "--at-file", "new.csv", "--json", cwd=folder).out)
-    np.testing.assert_allclose(
-        [r["estimate"] for r in told["answers"]["estimates"]["rows"]], expected()["estimate"], rtol=1e-9
-    )
-    assert told["answers"]["estimates"]["keys"] == ["lower", "upper"]
-    assert told["fit"]["converged"]
-    assert told["files"] == {}
-
-
-def test_without_new_bins_those_of_the_file_answer(crosslevel, folder):
-    told = json.loads(crosslevel(*ASKED, "--json", cwd=folder).out)
-    np.testing.assert_allclose([r["estimate"] for r in told["answers"]["estimates"]["rows"]], COUNTS, rtol=1e-9)
 
 
 def test_areas_that_share_a_curve(crosslevel, folder):
@@ -201,84 +179,21 @@ def test_maps_that_cannot_be_used_are_refused(crosslevel, folder, asked, words):
     ("asked", "words"),
     [
         (("binned",), "name a file of bins"),
-        (("binned", "ages.csv"), "the limits are missing; name their columns, --lower"),
-        (("binned", "ages.csv", "--lower", "lo", "--upper", "hi"), "one of --total and --mean-of is needed"),
         ((*ASKED, "--mean-of", "n"), "--total and --mean-of exclude one another"),
         ((*ASKED, "--at", "young"), "--at 'young' is not a bin"),
-        ((*ASKED, "--at", "25-18"), "lower exceeds upper"),
-        ((*ASKED, "--at", "25-25"), "lower equals upper"),
         ((*ASKED, "--at", "80-95"), "reaches outside the bins"),
-        ((*ASKED, "--at", "85+"), "upper is infinite"),
-        ((*ASKED, "--at", "1-2", "--at-file", "new.csv"), "--at and --at-file exclude one another"),
-        ((*ASKED, "--ages", "18-25", "--single-years"), "--ages and --single-years exclude one another"),
         ((*ASKED, "--ages", "young"), "='young' is no age group"),
-        ((*ASKED, "--age-groups", "n"), "--lower and --age-groups exclude one another"),
         ((*ASKED, "--pool", "aera"), "--pool aera is not a column"),
-        ((*ASKED, "--likelihood", "poison"), "Did you mean 'poisson'"),
-        ((*ASKED, "--kernel", "eqq"), "Did you mean 'eq'"),
-        ((*ASKED, "--report"), "--report needs a folder"),
         ((*ASKED, "--out", "ages.csv"), "is a file; name a folder"),
-        ((*ASKED, "--level", "95"), "level"),
-        ((*ASKED, "--value", "n"), "--value goes with --polygons, which is missing"),
         (("binned", "empty.csv", *ASKED[2:]), "empty.csv has no rows"),
         (("binned", "open.csv", *ASKED[2:]), "upper is missing in row 5"),
-        (("binned", "nowhere.csv", *ASKED[2:]), "nowhere.csv"),
-        ((*ASKED, "--polygons", "large.geojson"), "ages.csv and --polygons exclude one another"),
         (("binned", "--polygons", "large.geojson"), "--polygons goes with --value, which is missing"),
-        (
-            ("binned", "--polygons", "large.geojson", "--value", "n", "--to", "none.geojson"),
-            "none.geojson does not exist",
-        ),
-        (("binned", "--polygons", "bad.geojson", "--value", "n", "--to", "every.geojson"), "is not JSON"),
-        (
-            ("binned", "--polygons", "text.geojson", "--value", "n", "--to", "every.geojson"),
-            "n='many', which is no number",
-        ),
-        (
-            ("binned", "--polygons", "large.geojson", "--value", "m", "--to", "every.geojson"),
-            "--value m is not a property",
-        ),
-        (
-            (
-                "binned",
-                "--polygons",
-                "large.geojson",
-                "--value",
-                "n",
-                "--to",
-                "every.geojson",
-                "--likelihood",
-                "poisson",
-            ),
-            "--likelihood is not an option of --model gaussian",
-        ),
-        (
-            ("binned", "--polygons", "large.geojson", "--value", "n", "--to", "every.geojson", "--at", "1-2"),
-            "--at and --polygons exclude one another",
-        ),
     ],
 )
 def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
     said = crosslevel(*asked, cwd=folder, code=2)
     assert words in " ".join(said.err.split())
     assert said.out == ""
-
-
-def test_degrees_are_projected(crosslevel, folder):
-    asked = ("binned", "--polygons", "degrees.geojson", "--value", "n", "--to", "degrees.geojson", "--key", "name")
-    told = json.loads(crosslevel(*asked, "--json", cwd=folder).out)
-    np.testing.assert_allclose(
-        [r["estimate"] for r in told["answers"]["estimates"]["rows"]], 5 + np.arange(6), rtol=0.1
-    )
-
-
-def test_bins():
-    low, high = parse_bins(["18-25", " -5 : 5", "85+", "1e3-2e3", "-10--5"])
-    assert low.tolist() == [18, -5, 85, 1000, -10]
-    assert high.tolist() == [25, 5, np.inf, 2000, -5]
-    for bad in ("18", "18-", "a-b", "18-25-30"):
-        with pytest.raises(InputError):
-            parse_bins([bad])
 
 
 def test_a_search_that_does_not_end_leaves_with_1(crosslevel, folder, monkeypatch):

@@ -62,7 +62,7 @@ def test_info_tells_the_versions():
     assert facts["packages"]["numpy"]
     assert facts["cores"] >= 1
     assert facts["memory_gib"] > 0
-    assert set(facts["extras"]) == {"bayes", "geo", "report", "docx", "effects", "spark", "readers"}
+    assert set(facts["extras"]) == {"bayes", "geo", "report", "docx", "spark", "readers"}
     assert facts["engines"]["local"] == "ready"
     assert (
         facts["engines"]["spark"] in ("ready", "pip install crosslevel[spark]") or "Java" in facts["engines"]["spark"]
@@ -93,12 +93,7 @@ def test_demo_prints_the_table_and_writes_the_report(tmp_path, demo):
     path = tmp_path / "demo" / "report.html"
     assert "demo/report.html" in out
     page = path.read_text()
-    for words in (
-        "By race in each region",
-        "First subgroup",
-        "Difference: the first less the second",
-        "The nation",
-    ):
+    for words in ("By race in each region", "First subgroup", "Difference: the first less the second", "The nation"):
         assert words in page
     assert "default-src 'none'" in html.unescape(page)
     assert "unsafe-eval" not in page

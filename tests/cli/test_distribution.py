@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import crosslevel as cl
-from crosslevel.distribution import MeanShrinkageClassifier
 
 
 def make(n, seed, first=0):
@@ -61,43 +61,8 @@ def bags_of(world, label="y"):
     return bags, known.loc[bags.keys.tolist()].to_numpy()
 
 
-def test_classes(crosslevel, world, folder):
-    asked = (
-        "--label",
-        "kind",
-        "--classify",
-        "--weight",
-        "w",
-        "--out",
-        "classes",
-        "--predict",
-        "new.parquet",
-    )
-    crosslevel(*ASKED, *asked, cwd=folder)
-    bags, own = bags_of(world, "kind")
-    expected = MeanShrinkageClassifier(n_landmarks=6).fit(bags, own).estimate(bags, y=own)
-    shown = pd.read_csv(folder / "classes" / "fitted.csv")
-    np.testing.assert_allclose(shown["estimate"], expected["estimate"], rtol=1e-6)
-    again = cl.load(folder / "classes" / "model.crosslevel")
-    assert again.classes_.tolist() == ["narrow", "wide"]
-    found = pd.read_csv(folder / "classes" / "predictions.csv")
-    assert found.groupby("bag")["estimate"].sum().to_numpy() == pytest.approx(np.ones(6))
-    assert not (folder / "classes" / "report.html").exists()
-
-
 def test_labels_of_new_groups(crosslevel, world, folder):
-    said = crosslevel(
-        *ASKED,
-        "--weight",
-        "w",
-        "--predict",
-        "new.parquet",
-        "--level",
-        "0.9",
-        "--out",
-        "new",
-        cwd=folder,
-    )
+    said = crosslevel(*ASKED, *shlex.split("--weight w --predict new.parquet --level 0.9 --out new"), cwd=folder)
     bags, y = bags_of(world)
     new = cl.Bags.from_frame(pd.read_parquet(folder / "new.parquet"), by="group", columns=["a", "b"], weight="w")
     model = cl.distribution.MeanShrinkage(n_landmarks=6).fit(bags, y)
@@ -126,23 +91,15 @@ def test_groups_of_one_file_only(crosslevel, folder):
     [
         (("--model", "mean_shrinkge"), "--model mean_shrinkge is not a choice.*Did you mean 'mean_shrinkage'"),
         (("--model", "rbf_network", "--classify"), "rbf_network has no classifier"),
-        (("--columns", "aa"), "--columns aa is not a column"),
         (("--columns", "w", "--weight", "w"), "--columns w is the group, the weight or the label"),
-        (("--label", "yy"), "--label yy is not a column"),
         (("--label", "group"), "--label group is also --by"),
         (("--label", "kind"), "--label kind is a column of string, not of numbers; for classes add --classify"),
-        (("--weight", "ww"), "Did you mean 'w'"),
-        (("--level", "95"), "level"),
         (("--classify", "--label", "kind", "--level", "0.9"), "level"),
-        (("--unmatched", "skip"), "--unmatched skip is not a choice"),
-        (("--n-landmarks", "0"), "--n-landmarks 0 is not"),
         (
             ("--prior", "rkhs"),
             "--prior is not an option of --model mean_shrinkage; it goes with --model bayesian_linear",
         ),
-        (("--out", "labels.csv"), "is a file; name a folder"),
         (("--predict", "labels.csv"), "--columns a is not a column"),
-        (("--predict", "nowhere.parquet"), "nowhere.parquet"),
     ],
 )
 def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
@@ -169,21 +126,6 @@ def test_bad_files_get_a_sentence(crosslevel, folder, members, labels, words):
     assert words in said.err
 
 
-def test_a_fit_that_does_not_converge_leaves_with_one(crosslevel, folder, monkeypatch):
-    from crosslevel.distribution.shrinkage import estimator as mean_shrinkage
-
-    class Stuck:
-        chosen, converged = 0, False
-
-        def diagnostics(self):
-            return {}
-
-    monkeypatch.setattr(mean_shrinkage, "fit_shrinkage_model", lambda *a, **k: Stuck())
-    said = crosslevel(*ASKED, cwd=folder, code=1)
-    assert "MeanShrinkage did not converge" in said.err
-    assert said.out == ""
-
-
 def test_text_codes_and_missing_values_of_members(crosslevel, world, folder):
     people, labels = world
     rng = np.random.default_rng(3)
@@ -196,12 +138,7 @@ def test_text_codes_and_missing_values_of_members(crosslevel, world, folder):
         "distribution",
         "texts.parquet",
         *ASKED[2:],
-        "--columns",
-        "job",
-        "--columns",
-        "b",
-        "--predict",
-        "some.parquet",
+        *shlex.split("--columns job --columns b --predict some.parquet"),
     )
     told = json.loads(crosslevel(*asked, "--missing", "indicate", "--json", cwd=folder).out)
     bags = cl.Bags.from_frame(texts, by="group", columns=["job", "b"], missing="indicate")

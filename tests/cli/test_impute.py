@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import crosslevel as cl
-from crosslevel.errors import ConvergenceError
 from crosslevel.imputation import CrossLevelImputer
 
 
@@ -118,45 +117,21 @@ def test_numbers(crosslevel, people, means, folder):
     )
 
 
-def test_a_fit_that_did_not_converge_leaves_with_1(crosslevel, folder, monkeypatch):
-    def fail(*_, **__):
-        raise ConvergenceError("the fit did not converge")
-
-    monkeypatch.setattr("crosslevel.cli.impute.CUDIA.fit", fail)
-    said = crosslevel(*ASKED, *COLUMNS, "--model", "cudia", "--out", "never", cwd=folder, code=1)
-    assert "did not converge" in said.err
-    assert said.out == ""
-    assert not (folder / "never").exists()
-
-
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
         (("--partition", "plce"), "--partition plce is not a column"),
         (("--partition", "school"), "means.csv"),
-        (("--impute", "il"), "Did you mean 'ill'"),
-        (("--impute", "ill"), "--impute names 'ill' twice"),
         (("--columns", "agee"), "Did you mean 'age'"),
         (("--columns", "place"), "--columns names 'place', which is the partition"),
-        (("--weight", "ww"), "--weight ww is not a column"),
-        (("--categorical", "pay"), "--categorical pay is not a column"),
-        (("--by", "agge"), "Did you mean 'age'"),
         (("--by", "age**school"), "does not name columns"),
-        (("--by", "age", "--by", "age"), "--by names 'age' twice"),
         (("--where", "age > 90"), "people.parquet has no rows where age > 90"),
-        (("--model", "cuda"), "Did you mean 'cudia'"),
         (("--model", "persons", "--n-clusters", "3"), "--n-clusters is not an option of --model persons"),
-        (("--method", "map"), "it goes with --model cudia"),
-        (("--model", "cudia", "--n-clusters", "three"), "three"),
         (("--model", "cudia", "--n-clusters", "1"), "--n-clusters 1 gives everybody the mean of the group"),
-        (("--model", "cudia", "--missing", "mean"), "--missing is not an option of --model cudia"),
-        (("--missing", "drop"), "--missing drop is not a choice"),
         (("--imputations", "-1"), "--imputations -1 is not a number of data sets"),
         (("--number", "pay"), "--number pay is not a hidden feature"),
         (("--number", "ill=wide"), "'wide' is not a standard deviation"),
         (("--se", "ill"), "is not feature=column"),
-        (("--se", "ill=sse"), "--se sse is not a column"),
-        (("--level", "95"), "level"),
         (("--out", "means.csv"), "is a file; name a folder"),
     ],
 )
@@ -195,11 +170,6 @@ def test_a_column_that_is_a_function_of_another_is_left_out_or_refused(crossleve
     assert "half" not in done.out
     refused = crosslevel(*ASKED, "--columns", "age", "--columns", "half", cwd=tmp_path, code=2)
     assert "'half' is a function of 'place'" in refused.err
-
-
-def test_what_an_analysis_may_use_is_said(crosslevel, folder, tmp_path):
-    done = crosslevel(*ASKED, *COLUMNS, "--imputations", "2", "--out", str(tmp_path / "run"), cwd=folder)
-    assert "may use age, school, ill, place; coefficients on any other column" in " ".join(done.err.split())
 
 
 def test_known_rates_of_the_nation(crosslevel, people, means, folder):

@@ -228,17 +228,3 @@ def test_the_command_line_gives_the_numbers_of_the_library(verb, crosslevel, tmp
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
     if verb.name != "table":
         assert type(cl.load(tmp_path / "run" / "model.crosslevel")).__module__.startswith("crosslevel.")
-
-
-def test_embeddings_are_those_of_the_library(crosslevel, tmp_path):
-    write_nation(tmp_path)
-    asked = "embed people.parquet --by region --weight weight --n-features 32 --categorical sex --where age>=18 --seed 3 --out run"
-    crosslevel(*asked.split(), "--subgroup", "women=sex == 2", cwd=tmp_path)
-    emb = cl.MeanEmbedding(32, categorical=["sex"], random_state=3)
-    emb.fit(tmp_path / "people.parquet", by="region", weight="weight", where="age >= 18")
-    wanted = emb.transform(tmp_path / "people.parquet", where="age >= 18", subgroups={"women": "sex == 2"})
-    found = cl.load(tmp_path / "run" / "embeddings.crosslevel")
-    assert found.values.tobytes() == wanted.values.tobytes()
-    assert found.key_table.equals(wanted.key_table)
-    again = cl.load(tmp_path / "run" / "embedding.crosslevel").transform(tmp_path / "people.parquet", where="age >= 18")
-    np.testing.assert_allclose(again.values, wanted.select("subgroup == 'all'").values, atol=1e-12)

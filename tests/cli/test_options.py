@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from crosslevel.cli.options import (
-    Option,
-    check_known,
-    from_classes,
-    from_signature,
-    read,
-    read_docs,
-    read_pairs,
-    spelled,
-)
+from crosslevel.cli.options import Option, from_signature, read, read_docs
 from crosslevel.errors import InputError
 
 
@@ -56,13 +47,6 @@ class Near:
         self.told = {n: v for n, v in locals().items() if n != "self"}
 
 
-class Far:
-    """Another model."""
-
-    def __init__(self, width: int = 3, depth: int = 1) -> None:
-        self.width, self.depth = width, depth
-
-
 def test_annotations_and_docstrings_make_options():
     found = {o.name: o for o in from_signature(Near, "Model", skip=("height",))}
     kinds = {name: (o.kind, o.several, o.nullable) for name, o in found.items()}
@@ -100,16 +84,6 @@ def test_what_was_written_becomes_values_and_the_rest_is_left_to_the_library():
         read(options, twice)
 
 
-def test_a_parameter_of_another_model_is_refused():
-    classes = {"near": Near, "far": Far}
-    helps = {o.name: o.help for o in from_classes(classes, "Model", "model")}
-    assert helps["depth"].endswith("Only with --model far.")
-    assert "Only with" not in helps["width"]
-    check_known(classes, "far", {"depth": 2}, "model")
-    with pytest.raises(InputError):
-        check_known(classes, "near", {"depth": 2}, "model")
-
-
 def test_options_that_go_together_exclude_one_another_or_have_choices():
     options = [
         Option("file", "file", argument=True, needs=("lower",)),
@@ -127,18 +101,3 @@ def test_options_that_go_together_exclude_one_another_or_have_choices():
     ):
         with pytest.raises(InputError):
             read(options, {**none, **given})
-
-
-def test_names_and_pairs():
-    assert [spelled(n) for n in ("n_jobs", "outcomes", "as_json", "to_key")] == [
-        "--jobs",
-        "--outcome",
-        "--json",
-        "--to-key",
-    ]
-    assert read_pairs(["a = x == 1", "b=y >= 2"], "--subgroup") == {"a": "x == 1", "b": "y >= 2"}
-    for bad in ("women", "=x == 1", "a=", "sex == 2"):
-        with pytest.raises(InputError):
-            read_pairs([bad], "--subgroup", "name=query")
-    with pytest.raises(InputError):
-        read_pairs(["a=x == 1", "a=x == 2"], "--subgroup")

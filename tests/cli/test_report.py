@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -45,13 +46,7 @@ def folder(tmp_path_factory):
 
 def test_models_and_estimates_stand_on_one_page(crosslevel, folder):
     asked = (
-        "report",
-        "bounds.crosslevel",
-        "model.crosslevel",
-        "bins.crosslevel",
-        "--out",
-        "all.html",
-        "--title",
+        *shlex.split("report bounds.crosslevel model.crosslevel bins.crosslevel --out all.html --title"),
         "All of it",
     )
     done = crosslevel(*asked, cwd=folder)
@@ -126,49 +121,6 @@ def test_embeddings_have_a_page_and_their_maker_has_none(crosslevel, tmp_path):
     assert "effective people in a bag" in (tmp_path / "bags.html").read_text()
     said = crosslevel("report", "run/embedding.crosslevel", cwd=tmp_path, code=2).err
     assert "holds a MeanEmbedding" in said
-
-
-def test_imputed_values_get_a_page_when_asked(crosslevel, tmp_path):
-    rng = np.random.default_rng(1)
-    place = rng.integers(0, 21, 420)
-    age = rng.integers(0, 3, 420)
-    lines = [f"p{p:02d},{a}\n" for p, a in zip(place, age, strict=True)]
-    (tmp_path / "people.csv").write_text("place,age\n" + "".join(lines))
-    means = "".join(f"p{p:02d},{0.2 + 0.2 * age[place == p].mean():.4f}\n" for p in range(21))
-    (tmp_path / "means.csv").write_text("place,ill\n" + means)
-    asked = (
-        "impute",
-        "people.csv",
-        "means.csv",
-        "--partition",
-        "place",
-        "--impute",
-        "ill",
-        "--imputations",
-        "0",
-        "--by",
-        "age",
-    )
-    crosslevel(*asked, "--out", "plain", cwd=tmp_path)
-    assert not (tmp_path / "plain" / "report.html").exists()
-    told = json.loads(crosslevel(*asked, "--out", "run", "--report", "--json", cwd=tmp_path).out)
-    page = (tmp_path / told["files"]["report"]).read_text()
-    for words in ("Means by age", "ill by place", "predicted from the others", "Imputed means of subgroups"):
-        assert words in page
-    crosslevel(
-        *asked,
-        "--model",
-        "cudia",
-        "--n-clusters",
-        "2",
-        "--method",
-        "map",
-        "--out",
-        "clusters",
-        "--report",
-        cwd=tmp_path,
-    )
-    assert "Profiles of the clusters" in (tmp_path / "clusters" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ ESTIMATORS = [
     room.BayesianLinear(prior="iid", fit_intercept=False, landmarks="random"),
     room.BayesianLinear(n_landmarks=10, bandwidth_scale=1.0, second_level="rbf"),
     room.RBFNetwork(),
-    room.RBFNetwork(**FEW),
+    room.RBFNetwork(**MORE, rule="gcv", norm="rkhs"),
     room.FrequentistShrinkage(),
     room.FrequentistShrinkage(filter="simple", n_landmarks=10),
     room.BayesianLinearClassifier(n_landmarks=(10, 20), bandwidth_scale=(0.75, 1.25)),

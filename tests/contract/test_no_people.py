@@ -218,32 +218,6 @@ class TestPlanted:
         assert persons_in(blob, model) == 0
 
 
-def _imputed(imputer: Any) -> tuple[Any, np.ndarray]:
-    rng = np.random.default_rng(3)
-    age, income = rng.integers(0, 4, 600).astype(float), rng.normal(50.0, 15.0, 600)
-    X = {"age": age, "income": income if isinstance(imputer, cl.CUDIA) else np.round(income / 30.0)}
-    place = np.repeat(np.arange(24), 25)
-    return imputer.fit(X, place, rng.uniform(0.2, 0.6, 24), sample_weight=rng.random(600) + 0.5), income
-
-
-def test_a_pickle_of_clusters_holds_nobody():
-    model, income = _imputed(cl.CUDIA(2, method="two_stage", n_restarts=1))
-    again = pickle.loads(blob := pickle.dumps(model))
-    assert not any(v.tobytes() in blob for v in income)
-    X, place = {"age": np.arange(4.0), "income": np.full(4, 40.0)}, np.arange(4)
-    assert np.array_equal(again.sample(X, place, n_draws=2), model.sample(X, place, n_draws=2))
-
-
-def test_a_pickle_of_an_imputer_holds_counts_and_no_list_of_people():
-    model, _ = _imputed(cl.CrossLevelImputer())
-    state = model.__getstate__()
-    cells = state["_cells"]
-    assert len(cells.row) == len(cells.pair) == 0
-    assert len(cells.X) < 40
-    again = pickle.loads(pickle.dumps(model))
-    assert again.estimate("age").equals(model.estimate("age"))
-
-
 def test_the_search_finds_people_where_they_are():
     model = planted(cl.MeanEmbedding)
     encoded = model.encoder_.encode(PLANTED).dense(model.n_inputs_)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import pickle
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from tests.contract.case import Case
 from tests.contract.test_parameters import CASES, differ
 
@@ -60,10 +58,3 @@ class TestSaved:
     def test_a_pickled_estimator_answers_the_same(self, number):
         case, model = CASES[number], fitted(number)
         assert not differ(answer(case, model), answer(case, pickle.loads(pickle.dumps(model))))
-
-    def test_a_clone_has_the_parameters_and_no_fit(self, number):
-        made = CASES[number].make()
-        again = clone(made)
-        assert same_parameters(made, again)
-        assert not [n for n in vars(again) if n.endswith("_") and not n.startswith("_")]
-        assert same_parameters(copy.deepcopy(made), made)

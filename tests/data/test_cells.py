@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from crosslevel.data.cells import gather, sums
+from crosslevel.data.cells import gather
 from crosslevel.data.columns import missing_codes
 
 
@@ -37,15 +37,6 @@ def test_counts_weights_and_squares_add_up():
         np.testing.assert_allclose(found, brute, rtol=1e-13)
 
 
-def test_many_continuous_columns_do_not_overflow():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(3000, 9))
-    X[1500:] = X[:1500]
-    cells = gather(X, np.zeros(3000, int))
-    assert len(cells.X) == 1500
-    np.testing.assert_array_equal(cells.X[cells.row], X)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_shares_and_sizes_against_loops(weighted):
     X, group, w = _people()
@@ -61,10 +52,6 @@ def test_shares_and_sizes_against_loops(weighted):
             assert effective[p] == pytest.approx(w[own].sum() ** 2 / (w[own] ** 2).sum())
             brute = [w[own & (cells.row == c)].sum() / w[own].sum() for c in range(len(cells.X))]
             np.testing.assert_allclose(W[p], brute, atol=1e-14)
-
-
-def test_sums_counts_empty_places():
-    np.testing.assert_array_equal(sums(np.array([3, 3]), np.array([1.0, 0.5]), 5), [0, 0, 0, 1.5, 0])
 
 
 @pytest.mark.parametrize(

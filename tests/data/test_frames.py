@@ -54,12 +54,6 @@ def test_answers_come_back_as_the_callers_kind_exactly(kind):
     np.testing.assert_array_equal(frames.column(back, "income", "x"), frames.column(TABLE, "income", "x"))
 
 
-def test_kind_of_what_we_cannot_make_is_arrow():
-    assert frames.frame_kind(duckdb.from_arrow(TABLE)) == "pyarrow"
-    assert frames.frame_kind({"a": [1]}) == "pyarrow"
-    assert not frames.is_frame(np.zeros((2, 2)))
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -71,6 +65,11 @@ def test_kind_of_what_we_cannot_make_is_arrow():
         lambda: frames.column(TABLE, "incme", "weight"),
         lambda: frames.column(TABLE, "region", "weight"),
         lambda: frames.from_arrow(TABLE, "panda"),
+        lambda: frames.to_arrow(pl.Series([1.0]), "people"),
+        lambda: frames.to_arrow(pd.DataFrame({"a": [1 + 2j]}), "people"),
+        lambda: frames.to_arrow({1: [1], "1": [2]}, "people"),
+        lambda: frames.to_arrow({"a": "text"}, "people"),
+        lambda: frames.to_arrow({"a": [2**70]}, "people"),
     ],
 )
 def test_bad_frames_get_a_sentence(make):
@@ -103,24 +102,6 @@ def test_a_pandas_index_is_never_data():
     assert frames.to_arrow(named).column_names == ["b"]
     with pytest.raises(InputError, match="by="):
         frames.check_columns(frames.to_arrow(named), ["a"], "by")
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame([[1, 2]], columns=["a", "a"]),
-        pd.Series([1.0]),
-        pl.Series([1.0]),
-        pd.DataFrame({"a": [1 + 2j]}),
-        {1: [1], "1": [2]},
-        {"a": 1},
-        {"a": "text"},
-        {"a": [2**70]},
-    ],
-)
-def test_what_no_table_can_hold_gets_a_sentence(frame):
-    with pytest.raises(InputError):
-        frames.to_arrow(frame, "people")
 
 
 @pytest.mark.parametrize("values", [["a", np.nan, "b"], np.array(["a", np.nan, "b"], dtype=object), ["a", pd.NA, "b"]])

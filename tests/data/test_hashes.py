@@ -73,35 +73,3 @@ def test_different_people_have_different_numbers(categorical, scale):
     a, b = np.meshgrid(np.arange(-150, 150) * scale, np.arange(-150, 150) * scale)
     batch = pa.record_batch({"a": a.ravel(), "b": b.ravel()})
     assert len(np.unique(numbers(batch, categorical))) == a.size
-
-
-def test_whole_numbers_do_not_collide_either():
-    a, b = np.meshgrid(np.arange(300), np.arange(300) << 40)
-    assert len(np.unique(numbers(pa.record_batch({"a": a.ravel(), "b": b.ravel()})))) == a.size
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_numbers_look_drawn_at_random(seed):
-    found = numbers(pa.array(np.arange(64_000)), seed=seed)
-    for bits in (found >> np.uint64(58), found & np.uint64(63)):
-        counts = np.bincount(bits.astype(int), minlength=64)
-        assert ((counts - 1000.0) ** 2 / 1000).sum() == pytest.approx(63, abs=5 * np.sqrt(2 * 63))
-    pairs = found.astype(float)
-    assert abs(np.corrcoef(pairs[:-1], pairs[1:])[0, 1]) < 0.02
-
-
-def test_the_seed_changes_all_numbers():
-    values = pa.array(np.arange(1000))
-    assert not np.isin(numbers(values, seed=0), numbers(values, seed=1)).any()
-
-
-def test_dictionaries_that_change_between_batches_are_followed():
-    made = Hashes({"c": True}, 0)
-    one = made(pa.record_batch({"c": pa.array(["x", "y"]).dictionary_encode()}))
-    two = made(pa.record_batch({"c": pa.array(["y", "x"]).dictionary_encode()}))
-    np.testing.assert_array_equal(one, two[::-1])
-
-
-def test_a_column_without_values_tells_nobody_apart():
-    batch = pa.record_batch({"nothing": pa.nulls(4), "x": [1, 2, 1, 2]})
-    assert len(np.unique(numbers(batch))) == 2

@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
-from crosslevel.data.cells import learn_table, read_matrix
+from crosslevel.data.cells import learn_table
 from crosslevel.data.columns import read_weights
-from crosslevel.data.learning import learn, learn_people
+from crosslevel.data.learning import learn_people
 from crosslevel.errors import InputError
 
 
 def study(table, columns=None, batches=None, **options):
     names = list(columns or [c for c in table.column_names if c not in ("region", "w")])
     stream = open_batches(table if batches is None else [table.slice(*cut) for cut in batches])
-    return learn(stream, names, **options)
+    return learn_people(stream, columns=names, **options)
 
 
 def cuts(n, size):
@@ -78,29 +78,11 @@ def test_moments_are_weighted_and_in_single_precision(people):
     assert not plain.has_null
 
 
-def test_large_means_do_not_swallow_small_spreads():
-    x = 1e9 + np.random.default_rng(0).normal(size=5000)
-    found = study(pa.table({"x": x}), batches=cuts(5000, 300)).encoder.columns[0]
-    assert found.scale == pytest.approx(x.std(), rel=1e-6)
-
-
 def test_levels_are_sorted_and_nulls_are_one_more(people):
     race, veteran, sex = study(people, ["race", "veteran", "sex"], categorical=["sex"]).encoder.columns
     assert (race.levels.to_pylist(), race.has_null) == (["asian", "black", "white"], True)
     assert (veteran.levels.to_pylist(), veteran.has_null) == ([False, True], False)
     assert (sex.levels.to_pylist(), sex.width) == ([1, 2], 2)
-
-
-def test_unused_dictionary_values_are_no_levels_and_dictionaries_may_differ():
-    first = pa.DictionaryArray.from_arrays(pa.array([0, 2], pa.int8()), pa.array(["b", "unused", "a"]))
-    second = pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.int8()), pa.array([None, "c"]))
-    batches = [pa.record_batch({"c": first, "k": first}), pa.record_batch({"c": second, "k": second.fill_null("c")})]
-    found = learn(open_batches(lambda: batches), ["c"], by=["k"], n_sample=10)
-    column = found.encoder.columns[0]
-    assert (column.levels.to_pylist(), column.has_null) == (["a", "b", "c"], True)
-    assert sorted(map(str, found.sample["c"].to_pylist())) == ["None", "None", "a", "b", "c"]
-    pieces = learn(open_batches([pa.table({"c": b["c"], "k": b["k"]}) for b in batches]), ["c"], by=["k"], n_sample=10)
-    assert pieces.encoder.columns[0].levels.to_pylist() == ["a", "b", "c"]
 
 
 def test_constant_columns_are_found():
@@ -127,11 +109,6 @@ def test_constant_columns_are_found():
     assert kept.scale == 1.0
 
 
-def test_a_column_that_varies_only_where_weights_are_zero_is_constant():
-    table = pa.table({"x": [1.0, 1.0, 5.0], "y": [1.0, 2.0, 3.0], "w": [1.0, 2.0, 0.0]})
-    assert study(table, weight="w").constant == ("x",)
-
-
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_columns_that_tell_the_bag_are_found_however_the_stream_is_cut(size, monkeypatch):
     monkeypatch.setattr("crosslevel.data.learning.FIRST_LOOK", 2)  # where they differ later, the whole batch tells
@@ -150,41 +127,6 @@ def test_columns_that_tell_the_bag_are_found_however_the_stream_is_cut(size, mon
     assert study(table).leaking == ()
 
 
-def test_bags_of_one_tell_nothing():
-    table = pa.table({"region": ["a", "b", "c"], "x": [1, 2, 3]})
-    assert study(table, by=["region"]).leaking == ()
-
-
-def test_the_sample_follows_the_weights():
-    n = 400
-    table = pa.table({"heavy": np.repeat([0, 1], n // 2), "w": np.repeat([1.0, 9.0], n // 2)})
-    shares = [
-        np.mean(study(table, ["heavy"], weight="w", n_sample=20, seed=s).sample["heavy"].to_numpy()) for s in range(60)
-    ]
-    assert shares == pytest.approx([0.9] * 60)  # two kinds of people, each as often as it weighs
-    some = study(table, ["heavy"], weight="w", n_sample=10_000).sample
-    assert some.num_rows == n
-    zero = table.set_column(1, "w", pa.array(np.repeat([0.0, 1.0], n // 2)))
-    assert set(study(zero, ["heavy"], weight="w", n_sample=30).sample["heavy"].to_pylist()) == {1}
-
-
-def test_too_many_levels_are_names_of_people(monkeypatch):
-    table = pa.table({"id": pa.array([f"p{i}" for i in range(100_001)])})
-    with pytest.raises(InputError):
-        study(table)
-
-
-def test_what_cannot_be_learned_is_refused():
-    with pytest.raises(InputError):
-        study(pa.table({"x": [1.0, None, 2.0, 3.0, float("inf")]}))
-    with pytest.raises(InputError):
-        learn(open_batches({"x": [1.0]}, where="x > 5"), ["x"])
-    with pytest.raises(InputError):
-        study(pa.table({"x": [1.0, 2.0], "w": [0, 0]}), weight="w")
-    with pytest.raises(InputError):
-        study(pa.table({"day": pa.array([0, 1], pa.timestamp("s"))}))
-
-
 @pytest.mark.parametrize(
     "weights",
     [[1.0, None], [1.0, float("nan")], [float("inf"), 1.0], [1.0, -0.5], ["1", "2"]],
@@ -193,12 +135,6 @@ def test_bad_weights_are_refused(weights):
     batch = pa.record_batch({"w": weights})
     with pytest.raises(InputError):
         read_weights(batch, "w", 1000)
-
-
-def test_whole_number_and_absent_weights():
-    batch = pa.record_batch({"w": pa.array([1, 3], pa.uint8())})
-    assert read_weights(batch, "w", 0).tolist() == [1.0, 3.0]
-    assert read_weights(batch, None, 0).tolist() == [1.0, 1.0]
 
 
 AGES = [str(i) for i in range(20, 60)]
@@ -214,27 +150,6 @@ def test_one_cell_of_text_does_not_turn_numbers_into_categories(slip):
     (age,) = study(table, categorical=["age"]).encoder.columns
     assert len(age.levels) == 41
     assert len(learn_table(table, ["age"])[0].levels) == 41
-
-
-def test_codes_and_words_may_be_text():
-    for values in (
-        AGES,
-        ["0", "1", "2", "3+"] * 10,
-        [f"0{v}" for v in AGES] + ["x"],
-        [*AGES, "01001"],
-        [*AGES[:10], "oops"],
-    ):
-        assert learn_table(pa.table({"code": values}))[0].name == "code"
-        assert len(study(pa.table({"code": values})).encoder.columns) == 1
-
-
-def test_whole_numbers_that_would_merge_are_refused():
-    table = pa.table({"id": [2**53, 2**53 + 1, 5]})
-    with pytest.raises(InputError):
-        study(table)
-    assert len(study(table, categorical=["id"]).encoder.columns[0].levels) == 3
-    with pytest.raises(InputError):
-        read_matrix(table, learn_table(table))
 
 
 def test_codes_of_missing_values_are_named():

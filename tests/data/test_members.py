@@ -93,35 +93,6 @@ def test_predictions_match_columns_by_name():
         model.predict(other)
 
 
-def test_names_are_no_levels():
-    frame, _ = people()
-    with pytest.raises(InputError):
-        cl.Bags.from_frame(frame.assign(name=[f"n{i}" for i in range(600)]), by="town")
-    with pytest.raises(InputError):
-        cl.Bags.from_frame(frame.assign(age=frame["age"].round(1).astype(str)), by="town")
-    stray = frame["age"].round(2).astype(str)
-    stray.iloc[3] = "n/a"
-    with pytest.raises(InputError):
-        cl.Bags.from_frame(frame.assign(age=stray), by="town")
-    with pytest.raises(InputError, match="missing="):
-        cl.Bags.from_frame(frame, by="town", missing="ignore")
-    with pytest.raises(InputError):
-        cl.Bags.from_frame(frame, by="town", categorical=["nobody"])
-
-
-def test_arrays_say_what_to_do():
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    for bad, word in (
-        (np.where(np.arange(80).reshape(40, 2) == 5, np.nan, X), "NaN"),
-        (X.astype(str).astype(object), None),
-    ):
-        if word is None:
-            bad[3, 0] = "old"
-            word = "X has text .*'old'"
-        with pytest.raises(InputError):
-            cl.distribution.BayesianLinear(n_landmarks=5).fit(bad, X[:, 0])
-
-
 def test_codes_of_missing_values_are_named():
     frame = people(60)[0].assign(age=lambda f: f["age"].where(f.index % 20 > 0, -99.0))
     with pytest.warns(CrosslevelWarning) as said:

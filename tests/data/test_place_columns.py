@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.place_columns import count_groups
-from crosslevel.data.totals import total_column, total_rows
 from crosslevel.errors import CrosslevelWarning, InputError
 
 COUNTS = {"town": ["a", "b", "c", "d"], "white": [30, 40, 10, 25], "black": [70, 5, 20, 15]}
@@ -44,14 +43,3 @@ def test_percentages_need_the_number_of_people():
     with pytest.warns(CrosslevelWarning):
         assert counted(whole).num_rows == 6
     assert counted({**whole, "black": [71, 60, 1]}).num_rows == 6
-
-
-def test_totals_are_found_and_chance_is_left_alone():
-    assert total_column(np.array([[1.0, 2, 3], [4, 1, 5], [np.nan, 1, 9], [2, 2, 4]])) == 2
-    assert total_column(np.array([[1.0, 2, 3], [2, 4, 6], [3, 6, 9]])) is None
-    assert total_column(np.array([[1.0, 2, 3], [4, 1, 5]])) is None
-    assert total_rows(np.array([[1.0, 2], [np.nan, 1], [1, 3]])) == [2]
-    assert total_rows(np.array([[1.0, 2], [2, 4], [3, 6]])) == []
-    assert total_rows(np.array([[1.0, 2], [1, 2], [0, 0]])) == []
-    parts = np.array([[1.0, 2], [3, 1], [4, 3], [5, 1], [9, 1]])
-    assert total_rows(parts, ["n", "n", "n", "s", "s"]) == [2]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 
 import crosslevel as cl
-from crosslevel.data.progress import count_steps, draw_bar, follow
+from crosslevel.data.progress import count_steps, follow
 from crosslevel.data.simulate import nation
 from crosslevel.errors import InputError
 
@@ -42,25 +40,6 @@ def test_steps_begin_at_none_and_end_at_all_of_them():
     assert heard == [(0, 3)]  # what failed is not complete
 
 
-def test_a_bar_says_what_is_done_and_works_on_where_nothing_can_be_counted():
-    from rich.console import Console
-
-    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with draw_bar("Reading people", "people", screen) as tell:
-        tell(0, None)
-    assert "working" in screen.file.getvalue()
-    assert "0 people" not in screen.file.getvalue()
-    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with draw_bar("Reading people", "people", screen) as tell:
-        tell(300, 1000)
-    assert "300 of 1,000 people" in screen.file.getvalue()
-    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with draw_bar("Reading people", "people", screen) as tell:
-        tell(1000, 1000)
-        tell(0, None)  # a search begins: the bar must not stand still at its end
-    assert screen.file.getvalue().count("working") > 0
-
-
 def test_true_changes_no_number_and_a_function_hears_of_the_search():
     world = nation(n_regions=12, people_per_region=40, random_state=0)
     asked = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": ["race", "sex"]}
@@ -76,22 +55,3 @@ def test_true_changes_no_number_and_a_function_hears_of_the_search():
     np.testing.assert_array_equal(*same)
     assert heard[-1] == (0, None)
     assert max(done for done, _ in heard) > 0
-
-
-@pytest.mark.parametrize("given", [0, 1, [], "", "yes"])
-def test_what_is_neither_true_nor_a_function_is_refused_everywhere(given):
-    world = nation(4, 30, random_state=0)
-    x = np.linspace(0.0, 1.0, 12)[:, None]
-    calls = (
-        lambda: cl.KRLS().fit(x, x[:, 0], progress=given),
-        lambda: cl.BinnedGP().fit(
-            cl.Intervals([0, 1, 2], [1, 2, 3]), [1.0, 2.0, 3.0], quantity="total", progress=given
-        ),
-        lambda: cl.MeanEmbedding(n_features=4).fit(world.people, by="region", columns=["age"], progress=given),
-        lambda: cl.EcologicalInference(spatial=None).fit(
-            world.people, world.places, by="region", successes="dem", trials="votes", progress=given
-        ),
-    )
-    for call in calls:
-        with pytest.raises(InputError, match="progress="):
-            call()

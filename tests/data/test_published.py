@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.checks import align_groups
-from crosslevel.data.published import Partition, Published, check_range, read_by_key, read_published
+from crosslevel.data.published import Partition, read_by_key, read_published
 from crosslevel.errors import InputError
 
 KEYS = ["a", "b", "c"]
@@ -80,11 +80,6 @@ def test_published_means_with_errors_and_what_was_left_out():
         read_published({"town": KEYS, "ill": [0.1, np.nan, np.nan]}, None, (TOWNS,))
 
 
-def test_means_outside_their_range_are_refused():
-    with pytest.raises(InputError):
-        check_range(Published("ill", 0, np.array([0.5, 0.7, 30.0]), np.full(3, np.nan)), TOWNS, 0.0, 1.0)
-
-
 @pytest.mark.parametrize(
     ("index", "keys", "expected"),
     [
@@ -126,13 +121,6 @@ def test_values_without_names_of_groups_that_are_numbers_as_text_are_told_of():
     named = pd.Series(means, index=text.labels)
     padded = Partition("state", tuple(f"{i:02d}" for i in range(12)))
     assert read_published(named, named / 20, (text,))[1] == read_published(means, None, (padded,))[1] == ()
-
-
-def test_errors_in_percent_beside_shares_are_told_of():
-    (said,) = read_published([0.1, 0.2, 0.3], [0.02, 2.0, 3.0], (TOWNS,))[1]
-    assert "aggregate_se" in said
-    assert "2 in 'b'" in said
-    assert read_published([10.0, 20.0, 30.0], [2.0, 2.0, 3.0], (TOWNS,))[1] == ()
 
 
 @pytest.mark.parametrize("key", ["partition", "town"])

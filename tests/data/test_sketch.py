@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data import sketch as module
-from crosslevel.data.sketch import Hashes, Sketch, interruptible
-from crosslevel.errors import InputError
+from crosslevel.data.sketch import Hashes, Sketch
 
 
 def world(n=3000, kinds=400, seed=0, tail=1.2):
@@ -58,16 +57,6 @@ def test_the_kinds_are_those_of_the_definition_in_any_order_and_cut(monkeypatch,
         assert found.sample.equals(first)
 
 
-def test_sorted_and_reversed_streams_give_the_same_sample():
-    """Orders in which a kind comes all at once, early or late."""
-    c, w = world(20_000, 5000)
-    expected = sketched(c, w)[1]
-    for order in (np.argsort(c, kind="stable"), np.argsort(-c, kind="stable"), np.argsort(w, kind="stable")):
-        found = sketched(c[order], w[order], batch=512)[1]
-        assert found.sample.equals(expected.sample)
-        assert found.kinds.equals(expected.kinds)
-
-
 @pytest.mark.parametrize("most", [None, 300])
 def test_the_sample_follows_the_weights(monkeypatch, most):
     """On average over seeds; each sample alone is no worse than drawing people one by one."""
@@ -84,18 +73,6 @@ def test_the_sample_follows_the_weights(monkeypatch, most):
         assert found.std() < np.sqrt(share * (1 - share) / 60)
 
 
-def test_few_kinds_appear_as_often_as_they_weigh():
-    c, w = np.repeat([0, 1, 2], [10, 60, 30]), np.ones(100)
-    found = sketched(c, w, 50)[1]
-    assert np.bincount(found.sample["c"].to_numpy()).tolist() == [5, 30, 15]
-    assert sorted(found.kinds["c"].to_pylist()) == [0, 1, 2]
-
-
-def test_fewer_people_than_asked_for_are_all_there():
-    c = np.arange(30) % 12
-    assert sorted(sketched(c, np.ones(30), 50)[1].sample["c"].to_pylist()) == sorted(c)
-
-
 def test_a_weight_of_two_is_two_people_and_the_unit_of_weight_does_not_matter():
     c, _ = world()
     times = np.random.default_rng(1).integers(0, 4, len(c)).astype(float)
@@ -104,49 +81,3 @@ def test_a_weight_of_two_is_two_people_and_the_unit_of_weight_does_not_matter():
     assert sketched(c[rows], np.ones(len(rows)))[1].sample.equals(expected.sample)
     for unit in (1024.0, 2.0**-600, 2.0**600):
         assert sketched(c, unit * times)[1].sample.equals(expected.sample)
-
-
-def test_people_without_weight_are_nobody():
-    c, w = world()
-    w = np.where(c % 2 == 0, 0.0, w)
-    found = sketched(c, w, 200)[1]
-    assert all(v % 2 for v in found.kinds["c"].to_pylist())
-    assert found.sample.equals(sketched(c[w > 0], w[w > 0], 200)[1].sample)
-    with pytest.raises(InputError):
-        sketched(c, 0 * w)
-
-
-def test_few_rows_are_held_of_many(monkeypatch):
-    monkeypatch.setattr(module, "MOST_KINDS", 4096)
-    c = np.random.default_rng(0).permutation(60_000)
-    made, found = sketched(c, np.ones(len(c)), 50, batch=1000)
-    assert made.level == 4
-    assert len(made.row_hashes) == sum(t.num_rows for t in made.rows) < 1000
-    assert len(made.hashes) == 8192
-    assert found.sample.num_rows == 50
-    assert len(set(found.sample["c"].to_pylist())) == 50
-
-
-def test_another_seed_draws_another_sample():
-    c, w = world()
-    assert not sketched(c, w, seed=0)[1].sample.equals(sketched(c, w, seed=1)[1].sample)
-
-
-def test_dictionaries_of_different_batches_are_joined():
-    made = Sketch({"c": True}, 10, 0)
-    for texts in (["x", None], ["y", "x"]):
-        made.add(pa.record_batch({"c": pa.array(texts).dictionary_encode()}), np.ones(2))
-    assert sorted(map(str, made.finish().sample["c"].to_pylist())) == ["None", "x", "x", "y"]
-
-
-def test_an_interrupt_that_met_compiled_code_is_one():
-    @interruptible
-    def fit(cause):
-        raise SystemError("returned a result with an exception set") from (
-            KeyboardInterrupt() if cause else ValueError()
-        )
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(True)
-    with pytest.raises(SystemError):
-        fit(False)

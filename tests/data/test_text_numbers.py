@@ -11,7 +11,6 @@ import pytest
 
 from crosslevel.data.batches import open_batches
 from crosslevel.data.batches.sources import read_text_numbers
-from crosslevel.data.frames import column
 from crosslevel.errors import InputError
 
 WRITTEN = {
@@ -57,17 +56,3 @@ def test_other_text_is_refused_with_its_row(value):
 def test_signs_exponents_and_blanks():
     values = pa.array([" -1,000 ", "+.5", "2e3", "1.", "0%", None, "  "])
     assert read_text_numbers(values, "x").to_pylist() == [-1000.0, 0.5, 2000.0, 1.0, 0.0, None, None]
-
-
-def test_a_column_that_is_not_there_and_a_stream_that_is_open_are_refused():
-    with pytest.raises(InputError, match="text_numbers="):
-        open_batches(WRITTEN, text_numbers=["vots"])
-    with pytest.raises(InputError, match="text_numbers="):
-        open_batches(WRITTEN, text_numbers="votes")
-    with pytest.raises(InputError):
-        open_batches(open_batches(WRITTEN), text_numbers=["votes"])
-
-
-def test_text_where_numbers_are_needed_is_named_with_its_row():
-    with pytest.raises(InputError, match="successes="):
-        column(pa.table({"votes": ["7", "1,234"]}), "votes", "successes")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosslevel.data.frames import to_arrow
-from crosslevel.data.totals import chain, check_people, coordinates, match_places, read_places
+from crosslevel.data.totals import chain, check_people, match_places, read_places
 from crosslevel.errors import CrosslevelWarning, InputError
 
 TOWNS = {"town": ["b", "a", "c"], "yes": [3, 5, 0], "no": [6, 4, 2], "all": [9, 9, 2], "everybody": [10, 20, 2]}
@@ -39,10 +38,6 @@ def test_outcomes_that_add_up_need_one_question_less():
     assert partly.totals.trials.tolist() == [[10, 9, 2], [7, 4, 2]]
 
 
-def test_trials_of_outcomes_are_their_sum_when_not_named():
-    assert read(towns(), None, None, outcomes=["yes", "no"]).totals.trials.tolist() == [[9, 9, 2]]
-
-
 def test_turnout_is_the_first_question():
     found = read(towns(), population="everybody")
     assert found.totals.questions == ("turnout", "yes")
@@ -69,24 +64,12 @@ def test_places_without_trials_are_left_out_and_named():
     assert found.notes == ("1 place(s) without any trials were left out ('c').",)
 
 
-def test_coordinates_of_places_left_out_are_not_looked_at():
-    frame = towns(all=[9, 9, 0], lon=[1.0, 2.0, np.nan], lat=[0.0, 0.0, np.nan])
-    assert read(frame, coords=("lon", "lat")).coords.tolist() == [[1, 0], [2, 0]]
-
-
-def test_taking_keeps_everything_together():
-    found = read(towns(lon=[1.0, 2.0, 3.0], lat=[0.0, 0.0, 1.0]), coords=("lon", "lat")).take(
-        np.array([2, 0]), ["note"]
-    )
-    assert (found.keys, found.coords.tolist(), found.notes) == (["c", "b"], [[3, 1], [1, 0]], ("note",))
-    assert found.totals.trials.tolist() == [[2, 9]]
-    assert found.column("everybody", "rollup") == [2, 10]
-
-
 @pytest.mark.parametrize(
     ("frame", "options"),
     [
         (towns(yes=[10, 5, 0]), {}),
+        (towns(all=[9, 1e200, 2]), {}),
+        (towns(yes=[0.412, 0.501, 0.077], all=[0.9, 1.4, 0.1]), {}),
         (towns(yes=[-1, 5, 0]), {}),
         (towns(all=[9, None, 2]), {}),
         (towns(all=[9, np.inf, 2]), {}),
@@ -117,16 +100,6 @@ def test_what_cannot_be_is_refused(frame, options):
         read(frame, **options)
 
 
-def test_the_place_is_one_column():
-    with pytest.raises(InputError, match="by="):
-        read_places(towns(), ["town"], "yes", "all")
-
-
-def test_coordinates_are_read_in_the_order_named():
-    table = to_arrow({"lat": [1.0], "lon": [2.0]})
-    assert coordinates(table, ("lon", "lat"), ["a"]).tolist() == [[2.0, 1.0]]
-
-
 def places(keys, trials=None):
     n = [10] * len(keys) if trials is None else trials
     return read_places({"town": list(keys), "yes": [0] * len(keys), "all": n}, "town", "yes", "all")
@@ -141,26 +114,16 @@ def test_places_come_in_the_order_of_the_people():
     assert matched(places("cab"), ["a", "b", "c"]).keys == ["a", "b", "c"]
 
 
-def test_places_without_trials_may_have_people():
-    found = matched(places("abc", [10, 0, 10]), ["a", "b", "c"])
-    assert found.keys == ["a", "c"]
-    assert len(found.notes) == 1
-
-
-def test_a_part_that_is_all_or_tiny_is_told_in_digits():
+def test_places_and_people_that_do_not_match_are_refused():
+    for keys, trials, people, weight in (
+        ("ab", None, "wxyz", None),
+        ("ab", None, "abx", [1000, 999, 1]),
+        ("ab", [10, 30], "a", None),
+    ):
+        with pytest.raises(InputError):
+            matched(places(keys, trials), list(people), weight=weight)
     with pytest.raises(InputError):
-        matched(places("ab"), list("wxyz"))
-    with pytest.raises(InputError):
-        matched(places("ab"), list("abx"), weight=[1000, 999, 1])
-
-
-def test_both_sides_are_told_by_count_and_weight():
-    with pytest.raises(InputError):
-        matched(places("ab"), ["a", "b", "x", "y"])
-    with pytest.raises(InputError):
-        matched(places("ab", [10, 30]), ["a"])
-    with pytest.raises(InputError):
-        matched(places("ab"), ["a"])
+        matched(places("ab"), ["a", "b"], "dorp")
 
 
 def test_dropping_goes_on_and_says_so():
@@ -187,11 +150,6 @@ def test_keys_of_another_kind_are_told_apart(here, there):
             matched(places(there), here, unmatched)
 
 
-def test_an_unknown_choice_is_refused():
-    with pytest.raises(InputError, match="unmatched="):
-        matched(places("ab"), ["a", "b"], "dorp")
-
-
 def test_the_people_of_the_fit_pass_and_others_do_not():
     found, whole = matched(places("ab"), ["a", "b"]), np.array([4.0, 6.0])
     keys, weight = ["a", "a", "b", "elsewhere"], np.array([1.0, 3.0, 6.0, 9.0])
@@ -212,18 +170,6 @@ def test_shares_in_place_of_counts_are_refused_and_per_cent_is_asked_about():
     assert read(towns(yes=[0, 1, 0])).totals.successes.tolist() == [[0, 1, 0]]
 
 
-def test_counts_beyond_whole_numbers_are_refused():
-    with pytest.raises(InputError):
-        read(towns(all=[9, 1e200, 2]))
-
-
-@pytest.mark.parametrize("of", [1, 100])
-def test_parts_of_one_or_a_hundred_trials_everywhere_are_said(of):
-    places = towns(yes=[0.25 * of + 0.1, 0.5 * of, 0.75 * of], all=[of] * 3)
-    with pytest.warns(CrosslevelWarning):
-        read(places)
-
-
 def test_shares_of_several_outcomes_are_refused():
     """Shares of .6 and .4 were read as six and four tenths of a voter."""
     shares = towns(yes=[0.6, 0.3, 0.5], no=[0.4, 0.7, 0.5], all=[900, 500, 200])
@@ -232,16 +178,6 @@ def test_shares_of_several_outcomes_are_refused():
     with pytest.raises(InputError):
         read(shares, None, None, outcomes=["yes", "no"])
     assert read(towns(yes=[0, 1, 0], no=[1, 0, 1]), None, None, outcomes=["yes", "no"]).totals.exhaustive
-
-
-def test_percent_of_several_outcomes_are_asked_about():
-    percent = towns(yes=[60.4, 30.1, 50.2], no=[39.7, 69.9, 49.8], all=[900, 500, 200])
-    with pytest.warns(CrosslevelWarning):
-        read(percent, None, "all", outcomes=["yes", "no"])
-    for digits in (1, 0):
-        rounded = {n: np.round(percent[n], digits) for n in ("yes", "no")}
-        with pytest.warns(CrosslevelWarning):
-            read(towns(**rounded), None, None, outcomes=["yes", "no"])
 
 
 def many(k, n, **more):
@@ -273,18 +209,6 @@ def test_shares_of_a_population_are_refused():
     with pytest.raises(InputError, match="trials="):
         read(shares, population="everybody")
     assert read(towns(yes=[0, 1, 0], all=[1, 1, 1]), population="everybody").totals.turnout
-
-
-def test_counts_in_thousands_are_told_what_they_may_be():
-    with pytest.raises(InputError):
-        read(towns(yes=[0.412, 0.501, 0.077], all=[0.9, 1.4, 0.1]))
-
-
-def test_weights_in_single_precision_are_the_same_people():
-    found, weight = matched(places("ab"), ["a", "b"]), np.array([4.1, 6.3])
-    check_people(["a", "b"], weight.astype(np.float32).astype(float), found, weight)
-    with pytest.raises(InputError):
-        check_people(["a", "b"], weight * (1 + 1e-4), found, weight)
 
 
 def test_true_and_false_are_no_counts_but_of_single_trials():

@@ -42,14 +42,6 @@ def test_right_forecasts_pass_in_every_stratum():
     assert (found["pit_p_value"] > 0.01).all()
 
 
-def test_size_classes():
-    assert size_strata([1, 2, 3, 4, 5, 6, 7, 8], 2).tolist() == ["up to 4"] * 4 + ["over 4"] * 4
-    assert size_strata([3, 3], 1).tolist() == ["all", "all"]
-    assert len(set(size_strata(np.arange(1, 101)).tolist())) == 4
-    with pytest.raises(InputError):
-        size_strata([1, 2], 0)
-
-
 @pytest.mark.parametrize(
     "change",
     [

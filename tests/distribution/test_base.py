@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +12,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-import crosslevel
 from crosslevel.data.bags import Bags
 from crosslevel.distribution.base import BagRegressor
 from crosslevel.distribution.linear import estimator as module
@@ -166,14 +163,6 @@ def test_two_classes_mirror_each_other():
     two = BayesianLinearClassifier(n_landmarks=8, bandwidth_scale=1.0).fit(X, ~t)
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X)[:, ::-1], atol=1e-6)
     assert one.log_evidence_.shape == (1,)
-
-
-def test_a_fit_that_did_not_converge_is_refused(world, monkeypatch):
-    bags, y = world
-    real = module.fit_evidence
-    monkeypatch.setattr(module, "fit_evidence", lambda *a: replace(real(*a), converged=False))
-    with pytest.raises(ConvergenceError):
-        BayesianLinear(n_landmarks=5).fit(bags, y)
 
 
 def test_nonlinear_labels_need_the_second_level():
@@ -346,33 +335,6 @@ def test_a_pickle_holds_no_people_but_landmarks(landmarks):
     assert people_in(pickle.dumps(model), model, np.concatenate(bags)) == (6 if landmarks == "random" else 0)
 
 
-def test_bags_of_one_that_a_second_kernel_keeps_are_counted(tmp_path):
-    rng = np.random.default_rng(8)
-    people = rng.normal(size=(40, 2))
-    model = BayesianLinear(n_landmarks=5, bandwidth_scale=1.0, second_level="rbf").fit(people, people[:, 0])
-    crosslevel.save(model, tmp_path / "m", allow_rows=True)
-    with zipfile.ZipFile(tmp_path / "m") as archive:
-        assert json.loads(archive.read("manifest.json"))["rows_of_people"] == 40
-    with pytest.raises(InputError, match="allow_rows="):
-        crosslevel.save(model, tmp_path / "n", allow_rows=False)
-    groups = [rng.normal(t, 1.0, size=(9, 2)) for t in people[:, 0]]
-    crosslevel.save(model.fit(groups, people[:, 0]), tmp_path / "n", allow_rows=False)
-
-
-@pytest.mark.parametrize("make", [list, tuple, lambda bags: [pd.Series(bag) for bag in bags]])
-def test_a_list_of_columns_is_refused_for_it_could_be_a_list_of_people(make):
-    rng = np.random.default_rng(0)
-    y = rng.normal(size=20)
-    bags = [rng.normal(center, 1.0, 15) for center in y]
-    with pytest.raises(InputError):
-        MeanShrinkage(n_landmarks=5).fit(make(bags), y)
-    model = BayesianLinear(n_landmarks=5)
-    assert model.fit(Bags.from_list(bags), y).n_features_in_ == 1
-    assert model.fit(np.array(bags), y).n_features_in_ == 15
-    assert model.fit([bag.tolist() for bag in bags], y).n_features_in_ == 15
-    assert model.fit([bag[:1] for bag in bags], y).n_features_in_ == 1  # both readings are the same
-
-
 def test_a_shuffled_frame_of_bags_of_one_is_matched_with_labels_that_count(world):
     bags, y = world
     people, labels = pd.DataFrame(bags.mean()), pd.Series(y)
@@ -389,3 +351,11 @@ def test_people_of_a_list_of_frames_are_matched_by_their_columns():
     expected = model.predict(people)
     np.testing.assert_allclose(model.predict([p[["income", "age"]] for p in people]), expected)
     np.testing.assert_allclose(model.predict([p.to_numpy() for p in people]), expected)
+
+
+def test_a_fit_that_did_not_converge_is_refused(world, monkeypatch):
+    bags, y = world
+    real = module.fit_evidence
+    monkeypatch.setattr(module, "fit_evidence", lambda *a: replace(real(*a), converged=False))
+    with pytest.raises(ConvergenceError):
+        BayesianLinear(n_landmarks=5).fit(bags, y)

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import special
@@ -375,32 +374,6 @@ def test_the_order_of_people_changes_rounding_only(world: Nation, expected: Esti
     """Whom the bandwidth and the sampling error are measured on does not depend on the order; sums do, in the last digits."""
     order = np.random.default_rng(0).permutation(world.people.num_rows)
     same(solve(world.people.take(pa.array(order)), world.places, by="sex"), expected, 1e-6)
-
-
-def test_batches_of_people_change_rounding_only(world: Nation, expected: Estimates) -> None:
-    chunks = pa.concat_tables([world.people.slice(i, 300) for i in range(0, world.people.num_rows, 300)])
-    assert chunks["sex"].num_chunks > 1
-    same(solve(chunks, world.places, by="sex"), expected, 1e-6)
-
-
-def test_the_order_of_places_changes_nothing(world: Nation, expected: Estimates) -> None:
-    order = np.random.default_rng(1).permutation(world.places.num_rows)
-    found = solve(world.people, world.places.take(pa.array(order)), by="sex")
-    assert found.table.equals(expected.table)
-
-
-def test_the_kind_of_frame_changes_nothing(world: Nation, expected: Estimates) -> None:
-    found = solve(world.people.to_pandas(), world.places.to_pandas(), by="sex")
-    assert isinstance(found.to_frame(), pd.DataFrame)
-    assert found.table.equals(expected.table)
-    found = solve(pl.from_arrow(world.people), pl.from_arrow(world.places), by="sex")
-    assert isinstance(found.to_frame(), pl.DataFrame)
-    assert found.table.equals(expected.table)
-
-
-def test_threads_and_repetition_change_nothing(world: Nation, expected: Estimates) -> None:
-    assert solve(world.people, world.places, by="sex").table.equals(expected.table)
-    assert solve(world.people, world.places, {"n_jobs": 2}, by="sex").table.equals(expected.table)
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")

@@ -11,7 +11,6 @@ from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covar
 from crosslevel.numerics.kernels import leaves
 
 H = Hyperparameters(0.2, 0.15, 1.3, 0.04, 0.05, 0.02)
-NAMES = ("spatial", "length", "nugget", "group", "second_group")
 
 
 def make(q=90, n_locations=25, seed=0, kind="matern32", groups=True, **more):

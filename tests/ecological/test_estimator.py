@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import warnings
 from dataclasses import replace
 
@@ -14,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from crosslevel.data.batches import open_batches
@@ -165,27 +163,6 @@ def test_filtering_in_fit_is_filtering_before(world, people):
 
 
 # scikit-learn -------------------------------------------------------------------------------------------------------
-
-
-def test_parameters_are_got_set_and_cloned(model):
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "model_")
-    assert copy.set_params(n_features=32, spatial=None).get_params()["n_features"] == 32
-    assert repr(make(hyperparameters=None)) == "DistributionRegression(categorical=['sex'], n_features=64)"
-
-
-@pytest.mark.parametrize("verb", ["estimate", "predict_places", "cross_validate"])
-def test_nothing_is_answered_before_a_fit(verb):
-    with pytest.raises(NotFittedError):
-        getattr(make(), verb)()
-
-
-def test_a_pickle_holds_no_people(model):
-    copy = pickle.loads(pickle.dumps(model))
-    assert not hasattr(copy, "people_")
-    assert model.people_ is not None
-    assert women(copy, people=model.people_).equals(women(model))
 
 
 def stop(*_, **__):
@@ -347,68 +324,24 @@ def test_a_fit_that_cannot_be(world, people, options):
         make().fit(people, world.places, **COUNTS | options)
 
 
-def test_an_odd_number_of_features(world, people):
-    with pytest.raises(InputError, match="n_features="):
-        make(n_features=65).fit(people, world.places, **COUNTS)
-
-
-def test_weights_that_cannot_be(world, people):
-    weight = np.array(people["weight"]).copy()
-    weight[5] = -1.0
-    with pytest.raises(InputError, match="weight="):
-        make().fit(changed(people, "weight", weight), world.places, **COUNTS)
-    with pytest.raises(InputError, match="weight="):
-        make().fit(changed(people, "weight", 0 * weight), world.places, **COUNTS)
-
-
-def test_people_that_cannot_be(world, people):
-    with pytest.raises(InputError):
-        make().fit(people.slice(0, 0), world.places, **COUNTS)
-    with pytest.raises(InputError, match="by="):
-        make().fit(changed(people, "region", [None, *people["region"].to_pylist()[1:]]), world.places, **COUNTS)
-    reader = pa.RecordBatchReader.from_batches(people.schema, people.to_batches())
-    with pytest.raises(InputError):
-        make().fit(reader, world.places, **COUNTS)
-
-
-def test_keys_of_another_type(world, people):
-    number = {key: i for i, key in enumerate(world.places["region"].to_pylist())}
-    numbered = changed(people, "region", [number[k] for k in people["region"].to_pylist()])
-    texts = changed(world.places, "region", [str(i) for i in number.values()])
-    with pytest.raises(InputError):
-        make().fit(numbered, texts, **COUNTS)
-
-
-def test_too_few_places(world, people):
-    with pytest.raises(InputError):
-        make().fit(people, world.places.slice(0, 2), unmatched="drop", **COUNTS)
-
-
 @pytest.mark.parametrize(
-    "asked",
+    ("name", "values"),
     [
-        {},
-        {"by": "sexx"},
-        {"by": "region"},
-        {"subgroups": {"old": "agee > 3"}},
-        {"subgroups": {"old": "age >"}},
-        {"subgroups": "age > 3"},
-        {"by": "sex", "where": "agee > 3"},
-        {"by": "sex", "where": "age > 300"},
-        {"by": "sex", "rollup": "sate"},
-        {"by": "sex", "n_draws": 10},
-        {"by": "sex", "level": 1.0},
-        {"by": "sex", "denominator": "people"},
+        ("weight", lambda w: np.where(np.arange(len(w)) == 5, -1.0, w)),
+        ("weight", lambda w: 0.0 * np.array(w)),
+        ("region", lambda r: [None, *r.to_pylist()[1:]]),
+        ("region", lambda r: list(range(len(r)))),
     ],
 )
-def test_a_question_that_cannot_be_answered(model, asked):
+def test_people_that_cannot_be(world, people, name, values):
     with pytest.raises(InputError):
-        model.estimate(**asked)
+        make().fit(changed(people, name, values(people[name])), world.places, **COUNTS)
 
 
-def test_other_people_are_refused(model, people):
+@pytest.mark.parametrize(("some", "few"), [(0, 100), (None, 2)])
+def test_nobody_and_too_few_places(world, people, some, few):
     with pytest.raises(InputError):
-        women(model, people=people.slice(0, 500))
+        make().fit(people.slice(0, some), world.places.slice(0, few), unmatched="drop", **COUNTS)
 
 
 @pytest.mark.parametrize("options", [{}, {"where": "age > 30"}, {"subgroups": {"old": "age > 60"}}])

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from crosslevel.data.totals import Totals, chain
-from crosslevel.ecological.quantities import Facts, Quantity, facts, quantities, summing
+from crosslevel.ecological.quantities import facts, quantities, summing
 
 Q, PARTS, DRAWS = 12, 3, 25
 PLACE = np.repeat(np.arange(Q), PARTS)
@@ -169,18 +169,3 @@ def test_bounds_among_voters_by_enumeration(people: int, own: int, voters: int, 
     fact = facts(totals, np.array([own / people]), np.array([0]))[0]
     assert fact.low[0] == pytest.approx(min(rates), abs=1e-12)
     assert fact.high[0] == pytest.approx(max(rates), abs=1e-12)
-
-
-def test_everybody_has_no_room() -> None:
-    totals = Totals(("yes",), np.array([[7.0], [3.0]]), np.array([[11.0], [7.0]]), True)
-    for of, rate in (("voters", 3 / 7), ("people", 3 / 11), ("turnout", 7 / 11)):
-        fact = facts(totals, np.ones(1), np.array([0]), of)[0]
-        assert (fact.low[0], fact.high[0], fact.place_rate[0]) == (pytest.approx(rate),) * 3
-
-
-def test_types() -> None:
-    totals, _ = world(1, exhaustive=False, turnout=False)
-    found, _ = quantities(logits(totals), totals, shares(), PLACE)
-    assert isinstance(found[0], Quantity)
-    assert isinstance(facts(totals, shares(), PLACE)[0], Facts)
-    assert found[0].outcome == "o0"

@@ -11,7 +11,6 @@ import pytest
 
 import crosslevel as cl
 from crosslevel.data.simulate import nation
-from crosslevel.errors import InputError
 
 FIXED = {"effect_variance": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
 COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
@@ -71,26 +70,6 @@ def test_new_places_are_predicted_alike(world, tmp_path):
     assert loaded.predict_places(new, people=world.people).equals(model.predict_places(new))
 
 
-def test_people_are_not_in_the_file(world, tmp_path):
-    model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED).fit(
-        world.people, world.places, **COUNTS
-    )
-    loaded = through_a_file(model, tmp_path)
-    assert not hasattr(loaded, "people_")
-    with pytest.raises(InputError):
-        loaded.estimate(by="sex")
-    with pytest.raises(InputError):
-        loaded.estimate(by="sex", people=world.people.slice(10))
-
-
-def test_people_are_never_saved_even_as_landmarks(world, tmp_path):
-    model = cl.ecological.DistributionRegression(n_features=16, feature_map="nystrom", hyperparameters=FIXED)
-    model.fit(world.people, world.places, **COUNTS)
-    with pytest.raises(InputError):
-        cl.save(model, tmp_path / "m", allow_rows=True)
-    assert not (tmp_path / "m").exists()
-
-
 def test_the_spread_of_people_comes_back_bit_for_bit(world, tmp_path):
     model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED).fit(
         world.people, world.places, **COUNTS
@@ -121,18 +100,3 @@ def test_every_type_of_column_of_places_survives(world, tmp_path):
     loaded = through_a_file(model, tmp_path)
     assert loaded.places_.table.equals(model.places_.table)
     assert set(loaded.places_.column("day", "rollup")) == {datetime.date(2024, 11, 5)}
-
-
-def test_a_file_of_the_largest_use_is_tens_of_megabytes():
-    """998 places x 4,096 features: counted, not written."""
-    vectors, factor, sample = 998 * 4096 * 8, 998 * 999 // 2 * 8, 1000 * 200 * 8
-    assert (vectors + factor + sample) / 2**20 < 40
-
-
-def test_saving_twice_gives_the_same_bytes(world, tmp_path):
-    model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED).fit(
-        world.people, world.places, **COUNTS
-    )
-    cl.save(model, tmp_path / "a")
-    cl.save(cl.load(tmp_path / "a"), tmp_path / "b")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -176,28 +175,6 @@ def test_places_without_trials_at_the_last_question_are_predicted_but_not_scored
     assert np.isfinite(found.diagnostics["mean_log_density"])
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "turnout", "stages", "words"),
-    [
-        (("yes",), False, 1, "yes"),
-        (("yes",), True, 2, "yes"),
-        (("red", "green", "blue"), False, 2, "green, of those without red"),
-        (("red", "green", "blue"), True, 4, "blue, of those without red and green"),
-    ],
-)
-def test_the_title_names_the_question_that_is_scored(
-    outcomes: tuple[str, ...], turnout: bool, stages: int, words: str
-) -> None:
-    fitted = world()
-    k, n = (np.repeat(v, stages, axis=0) for v in (fitted.places_.totals.successes, fitted.places_.totals.trials))
-    fitted.places_ = replace(fitted.places_, totals=Totals(outcomes, k, n, turnout))
-    m = fitted.model_
-    h = Hyperparameters(1.0, 0.2, 1.0, 0.1)
-    fitted.model_ = fit_regression(m.M, np.ones(Q), m.terms, k, n, fixed=[h] * stages)
-    fitted.hyperparameters = {"effect_variance": 1.0}
-    assert run(fitted, k=2).title == f"Share of each place with {words}, predicted from the other places"
-
-
 def test_fixed_hyperparameters_stay_fixed() -> None:
     fitted = world()
     h = Hyperparameters(1.0, 0.2, 1.0, 0.1)
@@ -211,21 +188,6 @@ def test_fixed_hyperparameters_stay_fixed() -> None:
     best = fit_scales(rows, m.terms, like, fixed=h)
     at = moments(rows, m.terms, h, best.mode, m.M[:1], np.array([0]))
     assert found["estimate"][0] == pytest.approx(logistic_mean(at.mean, at.variance)[0], rel=1e-10)
-
-
-@pytest.mark.parametrize("k", [1, 51, 2.5, True])
-def test_bad_folds(k: Any) -> None:
-    with pytest.raises(InputError):
-        run(world(), k=k)
-
-
-def test_leaving_out_needs_several_values() -> None:
-    fitted = world()
-    fitted.places_ = read_places(
-        {"town": [1, 2], "yes": [1, 1], "all": [2, 2], "land": ["x", "x"]}, "town", "yes", "all"
-    )
-    with pytest.raises(InputError, match="leave_out="):
-        run(fitted, leave_out="land")
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")

@@ -32,21 +32,6 @@ def test_memberships_number_place_and_subgroup():
     assert made.encoded.reals.ravel().tolist() == [1.0, 2.0, 3.0]
 
 
-def test_a_recipe_reads_each_column_once():
-    recipe = Recipe(X, ("region", "x"), "w", (("a", parse("sex == 1 and x > 0")),))
-    assert recipe.columns == ["x", "region", "w", "sex"]
-    assert recipe.names == ("all", "a")
-
-
-def test_a_missing_key_is_said_with_its_row():
-    table = TABLE.set_column(0, "region", pa.array(["b", None, "b"]))
-    with pytest.raises(InputError, match="by="):
-        ready(table, row=8192)
-    nested = pa.table({"region": ["a", "b"], "sex": [1, None], "x": [0.0, 1.0]})
-    with pytest.raises(InputError, match="by="):
-        ready(nested, by=("region", "sex"))
-
-
 def test_chunks_are_cut_by_row_number_and_begin_anywhere():
     tables = [pa.table({"x": np.arange(a, b)}) for a, b in ((0, 25), (25, 30), (30, 52))]
     stream = open_batches(tables, batch_size=10)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -74,19 +72,6 @@ def test_an_array_is_bags_of_one(spread):
     np.testing.assert_allclose(phi, fitted.feature_map_.transform(z), atol=1e-5)
 
 
-def test_what_bags_do_not_take(spread):
-    bags, _ = spread
-    emb = MeanEmbedding(8)
-    for options in ({"by": "region"}, {"weight": "w"}):
-        with pytest.raises(InputError):
-            emb.fit(bags, **options)
-        with pytest.raises(InputError):
-            emb.fit(bags).transform(bags, **options)
-    for options in ({"where": "x0 > 0"}, {"subgroups": {"a": "x0 > 0"}}):
-        with pytest.raises(InputError):
-            emb.fit(bags).transform(bags, **options)
-
-
 def test_output_of_a_chosen_kind(spread):
     bags, _ = spread
     emb = MeanEmbedding(6).fit(bags)
@@ -113,16 +98,6 @@ def test_people_give_embeddings_whatever_the_output(people):
     assert isinstance(fitted.transform(people.to_pandas()), cl.Embeddings)
 
 
-def test_parameters_and_repr():
-    emb = MeanEmbedding(128, "rff", 2.0, categorical=["sex"], n_jobs=2)
-    assert clone(emb).get_params() == emb.get_params()
-    assert repr(emb).startswith("MeanEmbedding(bandwidth=2.0, categorical=['sex'], feature_map='rff'")
-    with pytest.raises(NotFittedError):
-        emb.transform({"x": [1.0]})
-    with pytest.raises(NotFittedError):
-        cl.save(emb, "nowhere")
-
-
 @pytest.mark.parametrize("name", list(MAPS))
 def test_a_saved_embedding_gives_the_same_bits(people, tmp_path, name):
     options = {"categorical": ("sex",), "unknown": "ignore", "n_jobs": 1, "random_state": np.int64(7)}
@@ -141,12 +116,3 @@ def test_a_saved_embedding_gives_the_same_bits(people, tmp_path, name):
     cl.save(back, tmp_path / "b.crosslevel", allow_rows=True)
     assert (tmp_path / "a.crosslevel").read_bytes() == (tmp_path / "b.crosslevel").read_bytes()
     assert (tmp_path / "a.crosslevel").stat().st_size < 40_000
-
-
-def test_a_saved_embedding_is_small(tmp_path):
-    rng = np.random.default_rng(0)
-    people = pa.table({f"c{j}": rng.integers(0, 16, 4000) for j in range(200)} | {"k": rng.integers(0, 9, 4000)})
-    emb = MeanEmbedding(4096, categorical=[f"c{j}" for j in range(200)]).fit(people, by="k")
-    assert emb.n_inputs_ == 3200
-    cl.save(emb, tmp_path / "a.crosslevel")
-    assert (tmp_path / "a.crosslevel").stat().st_size < 100_000

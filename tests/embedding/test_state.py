@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from crosslevel.embedding.state import BLOCK, BagSums, ChunkSums
-from crosslevel.errors import InputError
 
 
 def chunk(keys, seed=0, m=3):
@@ -55,28 +53,3 @@ def test_states_grow_past_a_block_and_come_back_from_arrays():
     assert again.key_table().equals(made.key_table())
     again.add(chunk(["new"]))
     assert len(again) == len(made) + 1
-
-
-def test_an_empty_state():
-    empty = BagSums(4, ["a", "b"])
-    assert empty.sums().shape == (0, 4)
-    assert empty.key_table().column_names == ["a", "b"]
-    assert len(BagSums.from_arrays([], ["a", "b"], empty.to_arrays())) == 0
-
-
-def test_states_that_do_not_fit_are_refused():
-    one = state(chunk("a"))
-    for other in (BagSums(4, ["region"]), BagSums(3, ["state"]), BagSums(3, ["region"], ["all", "x"])):
-        with pytest.raises(InputError):
-            one.merge(other)
-    with pytest.raises(InputError):
-        one.merge(one)
-
-
-def test_damaged_arrays_are_refused():
-    made = state(chunk("ab"))
-    arrays = made.to_arrays()
-    with pytest.raises(InputError):
-        BagSums.from_arrays([("a",)], ["region"], arrays)
-    with pytest.raises(InputError):
-        BagSums.from_arrays([("a",), ("a",)], ["region"], arrays)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 TARGETS = {
     ("msoa", 5): 0.111,
     ("msoa", 10): 0.142,
@@ -22,33 +19,18 @@ TARGETS = {
 
 
 @pytest.fixture
-def ages(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("ages")
+def ages(experiment):
+    return experiment("ages")
 
 
 @pytest.fixture
-def incomes(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("ages_incomes")
+def incomes(experiment):
+    return experiment("ages_incomes")
 
 
 @pytest.fixture
-def gaussian(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("ages_gaussian")
-
-
-def test_a_short_last_bin_and_scores_by_hand(ages):
-    bins, into = ages.cut(20, 90)
-    assert into.sum(axis=1).tolist() == [20, 20, 20, 20, 10]
-    truth = np.tile([3.0, 1.0], 45)
-    totals = into @ truth
-    rmse, log_score, _ = ages.score_shares(
-        bins, truth, totals, np.full((1, 90), 1 / 20) * np.where(np.arange(90) < 80, 1, 2), np.random.default_rng(0)
-    )
-    assert rmse == pytest.approx(0.5)
-    assert log_score < 0
+def gaussian(experiment):
+    return experiment("ages_gaussian")
 
 
 def test_measures_of_a_known_distribution_of_incomes(incomes):

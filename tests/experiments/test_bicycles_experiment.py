@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from crosslevel.binned import Boxes
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.fixture
-def bicycles(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("bicycles")
+def bicycles(experiment):
+    return experiment("bicycles")
 
 
 def test_expected_trips_are_integrals(bicycles):
@@ -36,12 +30,6 @@ def test_expected_trips_are_integrals(bicycles):
     box = Boxes([[1.0, 2, 3, 1]], [[5.0, 6, 7, 5]])
     counted = ((trips >= box.lower) & (trips < box.upper)).all(axis=1).sum()
     assert counted == pytest.approx(city.expected(box)[0], abs=4 * np.sqrt(counted))
-
-
-def test_even_spreading_by_hand(bicycles):
-    boxes = Boxes([[0.0] * 4], [[2.0] * 4])
-    target = Boxes([[0.0] * 4], [[1.0] * 4])
-    np.testing.assert_allclose(bicycles.answer("spread evenly", boxes, np.array([32.0]), target, None), [2.0])
 
 
 def test_reduced_study(bicycles):

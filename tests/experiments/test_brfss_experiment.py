@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +10,10 @@ import pytest
 
 from crosslevel.errors import CrosslevelWarning
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.fixture
-def brfss(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("brfss")
+def brfss(experiment):
+    return experiment("brfss")
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +41,6 @@ def survey():
     return table.set_column(table.column_names.index("income"), "income", pa.array(columns["income"], mask=gaps))
 
 
-def test_a_hidden_outcome_keeps_its_complete_cases_and_their_means(brfss, survey):
-    data = brfss.hidden(survey, "diabetes", "state")
-    assert data.X.column_names == list(brfss.COLUMNS)
-    assert len(data.y) == 5990
-    means = dict(zip(*(data.means[c].to_pylist() for c in ("state", "hidden")), strict=True))
-    own = np.array(data.partition["state"].to_pylist()) == "S07"
-    assert means["S07"] == pytest.approx(data.y[own].mean())
-
-
 def test_scores_cover_and_name_the_losers(brfss, survey, monkeypatch):
     monkeypatch.setattr(brfss, "LARGE", 20)
     with warnings.catch_warnings():
@@ -71,16 +57,9 @@ def test_scores_cover_and_name_the_losers(brfss, survey, monkeypatch):
     assert f"{100 * np.mean([c.one_way for c in cover]):.1f}" in brfss.coverage(found, ("diabetes", "smoker"))
 
 
-def test_labels_of_another_kind_leave_their_column_out(brfss, survey):
-    data = brfss.further_label(survey, "obese", "state")
-    assert "bmi_cat" not in data.X.column_names
-    assert data.y.mean() == pytest.approx(0.25, abs=0.03)
-    assert brfss.further_label(survey, "male", "state").X.column_names == list(brfss.COLUMNS)
-
-
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_intervals_of_clusters_alone_are_narrower_and_hold_less(brfss, survey, monkeypatch):
-    cudia = importlib.import_module("brfss_cudia")
+def test_intervals_of_clusters_alone_are_narrower_and_hold_less(brfss, survey, experiment, monkeypatch):
+    cudia = experiment("brfss_cudia")
     monkeypatch.setattr(cudia, "COLUMNS", ("age_group",))
     whole = brfss.hidden(survey, "diabetes", "state")
     data = brfss.Hidden(whole.X.select(["age_group", "bmi_cat"]), whole.partition, whole.y)
@@ -92,8 +71,8 @@ def test_intervals_of_clusters_alone_are_narrower_and_hold_less(brfss, survey, m
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_halves_are_imputed_from_means_of_other_people(brfss, survey, monkeypatch):
-    disjoint = importlib.import_module("brfss_disjoint")
+def test_halves_are_imputed_from_means_of_other_people(experiment, brfss, survey, monkeypatch):
+    disjoint = experiment("brfss_disjoint")
     monkeypatch.setattr(disjoint, "OUTCOMES", ("diabetes",))
     monkeypatch.setattr(disjoint, "LARGE", 20)
     rows, held = disjoint.measure(survey, "state", "disjoint")
@@ -105,8 +84,8 @@ def test_halves_are_imputed_from_means_of_other_people(brfss, survey, monkeypatc
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_a_coefficient_is_drawn_to_zero_unless_the_outcome_is_imputed_with(brfss, survey, monkeypatch):
-    regression = importlib.import_module("brfss_regression")
+def test_a_coefficient_is_drawn_to_zero_unless_the_outcome_is_imputed_with(experiment, survey, monkeypatch):
+    regression = experiment("brfss_regression")
     monkeypatch.setattr(regression, "DRAWS", 4)
     columns = survey.column_names
     # kidney disease is diabetes, with a tenth of the answers drawn anew

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWar
 
 
 @pytest.fixture
-def study(monkeypatch):
+def study(experiment, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "studies" / "cudia_variants"))
-    return importlib.import_module("variants")
+    return experiment("variants")
 
 
 def test_the_simplest_within_one_error_of_the_lowest_is_chosen(study, monkeypatch):

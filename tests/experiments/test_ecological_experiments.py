@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,28 +9,16 @@ import numpy as np
 import pytest
 
 from crosslevel.ecological.tables.compare import METHODS
-from crosslevel.errors import ConvergenceError
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 @pytest.fixture
-def data(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("ecological_data")
+def data(experiment):
+    return experiment("ecological_data")
 
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("ecological_truth")
-
-
-def test_small_options_are_merged(data):
-    names, matrix = data._merge(["A", "B", "Informal Votes", "C", "A"], np.array([50.0, 2.0, 4.0, 30.0, 14.0]))
-    assert names == ("A", "C", "other")
-    assert (np.array([50, 2, 4, 30, 14]) @ matrix).tolist() == [64, 30, 6]
-    assert data._label("ARDERN, Jacinda (Labour Party)") == "Labour Party"
+def study(experiment):
+    return experiment("ecological_truth")
 
 
 def test_every_method_is_scored_and_tells_its_convergence(study, monkeypatch):
@@ -45,25 +32,9 @@ def test_every_method_is_scored_and_tells_its_convergence(study, monkeypatch):
     assert rows["goodman"][-1] == "–"
 
 
-def test_a_refused_fit_is_a_line_and_not_a_gap(study, monkeypatch):
-    def refuses(groups, outcomes):
-        raise ConvergenceError("it did not converge; wait.")
-
-    monkeypatch.setattr(study, "small_tables", lambda folder: [study.TINY])
-    monkeypatch.setattr(study, "methods", lambda: {"stubborn": refuses})
-    assert [(row[2], row[-1]) for row in study.small_rows(Path())] == [("–", "refused")]
-    refused, answered = (study.timed(study.TINY, m) for m in (refuses, study.ecological.rxc_em))
-    years = {year: [refused] for year in study.NZ_YEARS}
-    assert study.nz_line("stubborn", years, None)[-1] == "0 of 5"
-    line = study.nz_line("mixed", {**years, 2014: [refused, answered]}, None)
-    assert line[-1] == "1 of 6"
-    assert line[1] == line[2] == line[7] == f"{answered.wrong:.2f}"
-    assert len(line) == len(study.NZ_COLUMNS)
-
-
-def test_the_contextual_effect_is_judged_by_what_was_declared(study, monkeypatch, tmp_path, capsys):
+def test_the_contextual_effect_is_judged_by_what_was_declared(experiment, study, monkeypatch, tmp_path, capsys):
     """The contextual effect wins where it is nearer with and without the source it was learned on; results are kept and not made again."""
-    study_of_slopes = importlib.import_module("dirichlet_context")
+    study_of_slopes = experiment("dirichlet_context")
     tables = {"elsewhere": [replace(study.TINY, name="a")], study_of_slopes.LEARNED_ON: [replace(study.TINY, name="b")]}
     monkeypatch.setattr(study_of_slopes, "sources", lambda folder: tables)
     monkeypatch.setattr(study_of_slopes, "senc", lambda folder: replace(study.TINY, name="senc"))
@@ -89,9 +60,8 @@ def test_the_contextual_effect_is_judged_by_what_was_declared(study, monkeypatch
 
 
 @pytest.fixture
-def court(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("court_truth")
+def court(experiment):
+    return experiment("court_truth")
 
 
 def test_court_reports_are_scored_by_hand(court, study):

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("ecological_sensitivity")
+def study(experiment):
+    return experiment("ecological_sensitivity")
 
 
 def answer(study, source, method, need):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from crosslevel.data.simulate import nation
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-def test_a_survey_brings_the_sexes_nearer(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    study = importlib.import_module("evidence")
+def test_a_survey_brings_the_sexes_nearer(experiment):
+    study = experiment("evidence")
     world = nation(24, 50, n_states=3, random_state=1)
     asked = study.survey(world, 5000, np.random.default_rng(0))
     truth = [row["rate"] for row in world.true_rates(by="sex", rollup="state").to_pylist()]

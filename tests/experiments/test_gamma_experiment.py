@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +9,6 @@ import pytest
 from scipy import stats
 
 from crosslevel.distribution import MeanShrinkage
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-@pytest.fixture
-def experiment(monkeypatch):
-    """Import a script of the experiments, which are no package."""
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module
 
 
 @pytest.fixture
@@ -59,19 +49,6 @@ LABELS_VARYING = [6.46668326, 7.28871316, 6.2159419, 6.47136126]
 """Of NumPy's frozen legacy stream; those of the fixed-size experiment too, since shuffles take as many numbers."""
 
 
-def test_noise_is_added_after_the_division_and_drawn_even_at_scale_zero(data):
-    without, with_noise = (data.draw_set(7, 40, (0.5, 0.25, 0.25), v) for v in (0.0, 4.0))
-    np.testing.assert_array_equal(without.y, with_noise.y)
-    added = with_noise.bags.values - without.bags.values
-    assert added.std() == pytest.approx(2.0, rel=0.05)
-    assert stats.kstest(added.ravel() / 2.0, "norm").pvalue > 0.001
-
-
-def test_shares_of_sizes(data):
-    sizes = data.draw_set(1, 100, (0.1, 0.25, 0.25), 0.0).bags.sizes
-    assert [int((sizes == s).sum()) for s in (5, 20, 100, 1000)] == [10, 25, 25, 40]
-
-
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_the_optimum_is_bayes_theorem(data, noise):
     bags = data.draw_set(3, 8, (1.0, 0.0, 0.0), noise)
@@ -93,43 +70,6 @@ def test_the_optimum_is_bayes_theorem(data, noise):
         assert log_density[i] == pytest.approx(np.log(np.interp(bags.y[i], grid, p)), abs=2e-3)
 
 
-def test_whole_ends_cost_a_step_of_density(data):
-    bags = data.draw_set(3, 400, (1.0, 0.0, 0.0), 0.0)
-    exact, finer, whole = (
-        -data.optimum(bags, 0.0, n, ends)[1].mean() for n, ends in ((401, False), (1601, False), (401, True))
-    )
-    assert exact == pytest.approx(finer, abs=1e-4)
-    assert whole - exact == pytest.approx(0.0025, abs=3e-4)
-
-
-def test_sets_put_together_are_one_set(gamma, data):
-    from crosslevel.data.bags import Bags
-    from crosslevel.distribution.features import pool
-    from crosslevel.distribution.landmarks import FeatureSettings, candidate_maps
-
-    one, two = data.draw_set(1, 20, (0.5, 0.5, 0.0), 1.0).bags, data.draw_set(2, 30, (0.5, 0.5, 0.0), 1.0).bags
-    both = Bags(np.vstack([one.values, two.values]), np.append(one.offsets, two.offsets[1:] + one.offsets[-1]))
-    maps = candidate_maps(one, FeatureSettings(n_landmarks=5, bandwidth_scale=1.0, landmarks="paper"))
-    whole = pool(both, maps, within=True)[0]
-    joined = gamma.join([pool(b, maps, within=True)[0] for b in (one, two)])
-    np.testing.assert_allclose(joined.within, whole.within, atol=1e-13)
-    np.testing.assert_allclose(joined.mu, whole.mu, atol=1e-13)
-    np.testing.assert_allclose(joined.m0, whole.m0, atol=1e-13)
-
-
-def test_scores_and_paired_differences(gamma, page, data):
-    from crosslevel.distribution.predictive import Predictive
-
-    bags = data.draw_set(1, 40, (0.5, 0.5, 0.0), 0.0)
-    found = gamma.score(Predictive.normal(bags.y + 1.0, np.full(40, 0.25)), bags)
-    assert found.mse == pytest.approx(1.0)
-    assert found.nll == pytest.approx(0.5 * np.log(2 * np.pi * 0.25) + 2.0)
-    assert found.cover == 0.0
-    assert found.by_size[5][2] == 20
-    assert page.paired([0.3, 0.5], [0.1, 0.1], [23, 24]) == "+0.3000 ± 0.1000"
-    assert page.paired([0.3, 0.5], None, [23, 24]) == ""
-
-
 def test_every_model_beats_the_mean_label(gamma, page):
     runs = gamma.fixed_size(23, shrink=20)
     models = set(runs) - {*page.TIMES, "mean label"}
@@ -138,43 +78,6 @@ def test_every_model_beats_the_mean_label(gamma, page):
     table = page.fixed_section({23: runs, 24: runs})
     assert "| BayesianLinear, as published |" in table
     assert f"{runs['BayesianLinear'].mse:.4f} (0.0000)" in table
-
-
-def test_varying_sizes_are_scored_by_size(gamma):
-    runs = {(23, share): gamma.varying_size((23, share), shrink=20) for share in (0, 50)}
-    assert runs[23, 0]["MeanShrinkage"].by_size.keys() == {20, 100, 1000}
-    assert runs[23, 50]["MeanShrinkage"].by_size.keys() == {5, 20, 100, 1000}
-    assert runs[23, 50]["MeanShrinkage"].mean.shape == (50,)
-    assert runs[23, 0]["optimum"].nll < runs[23, 0]["MeanShrinkage"].nll
-    # the model chose by this, and the two kinds of landmarks are compared by it
-    assert np.isfinite(runs[23, 50]["MeanShrinkage"].evidence)
-    assert np.isnan(runs[23, 50]["RBFNetwork"].evidence)
-
-
-def test_landmarks_are_compared_pair_by_pair(page, experiment):
-    made = experiment("gamma_scores").Score
-    runs = {
-        (23, p): {
-            "MeanShrinkage": made(0.5 - p, 1.0, evidence=7.0),
-            "MeanShrinkage, k-means": made(0.5, 1.25, evidence=5.0 - p),
-        }
-        for p in (0, 2)
-    }
-    said = page.landmarks_text(runs)
-    assert (
-        "2 draws: log evidence of the training bags +3.0 ± 1.0, test MSE -1.0000 ± 1.0000, NLL -0.2500 ± 0.0000."
-        in said
-    )
-
-
-def test_a_part_made_again_takes_the_place_of_its_last_version(page):
-    first = page.page(["## Bags of 1,000\n\nold", "## Everything sampled\n\nsampled ## once"])
-    again = page.page(["## Bags of 1,000\n\nnew", "## Bags of 5, 20, 100 and 1,000\n\nsizes"], first)
-    assert [p.split("\n\n")[1].split("\n")[0] for p in page.parts_of(again)[:3]] == ["new", "sizes", "sampled ## once"]
-    assert again.count("## How the models differ") == 1
-    assert again.count("old") == 0
-    assert again.endswith("Made by `python experiments/gamma.py`.\n")
-    assert page.page([], again) == again
 
 
 @pytest.fixture
@@ -211,14 +114,6 @@ def test_the_sampled_model_is_compared_on_the_same_features(sampled):
     assert "2 of 2 runs meet r-hat below 1.01" in text
 
 
-def test_the_mean_of_logs_is_that(sampled):
-    from crosslevel.distribution.predictive import Predictive
-
-    found = Predictive(np.array([[0.0], [1.0]]), np.array([[1.0], [4.0]]))
-    expected = -np.mean([stats.norm.logpdf(0.5, 0, 1), stats.norm.logpdf(0.5, 1, 2)])
-    assert sampled.mean_of_logs(found, np.array([0.5])) == pytest.approx(expected)
-
-
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 
 
@@ -248,13 +143,6 @@ def test_the_guide_quotes_the_page():
     assert len(quoted) == 6
 
 
-def test_intervals_hold_in_every_size_of_bag():
-    page = (GUIDE / "gamma.md").read_text(encoding="utf-8")
-    held = [float(c) for c in rows_of(page, "Coverage of 95 % intervals")["MeanShrinkage"][::2]]
-    assert len(held) == 4
-    assert all(0.92 <= share <= 0.98 for share in held)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0, 25, 50])
 def test_mean_shrinkage_is_at_or_below_the_committed_runs(gamma, data, experiment, share):
@@ -269,17 +157,3 @@ def test_mean_shrinkage_is_at_or_below_the_committed_runs(gamma, data, experimen
         mse, nll = experiment("gamma_published").VARYING[share][theirs]
         assert ours.mse <= mse
         assert ours.nll <= nll
-
-
-def test_the_guide_is_told_the_new_coverage(page):
-    rows = [
-        "| `BayesianLinear` | .867 | .904 |",
-        "| `MeanShrinkage` | .970 | .958 |",
-        "",
-        "| `MeanShrinkage` | .216 | .654 |",
-        "",
-    ]
-    guide = "\n".join(rows)
-    told = page.quote_coverage(guide, {"BayesianLinear": ["0.871", "1.000"], "MeanShrinkage": ["0.961", "0.955"]})
-    assert "| `BayesianLinear` | .871 | 1.000 |\n| `MeanShrinkage` | .961 | .955 |\n" in told
-    assert "| `MeanShrinkage` | .216 | .654 |" in told

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +12,15 @@ import pytest
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.groups import Allowance
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+@pytest.fixture
+def study(experiment):
+    return experiment("hidden_labels")
 
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("hidden_labels")
-
-
-@pytest.fixture
-def labels(study):
-    return importlib.import_module("hidden_labels_data")
+def labels(experiment):
+    return experiment("hidden_labels_data")
 
 
 def test_the_label_kept_for_a_later_test_is_used_nowhere(labels):
@@ -62,12 +57,6 @@ def test_a_label_is_scored_by_what_other_families_taught(study):
     assert study.scores_of(Learner(), "shipped")["own"]["shrunk"] == ["eth5"]
     alone = study.scores_of(Learner(), "alone")["own"]
     assert (alone["tau"], alone["shrunk"]) == (0.0, [])
-
-
-def test_averages_count_labels_alike(study):
-    scores = {"a": {"error": 0.01}, "b": {"error": 0.03}, "c": {"error": np.nan}}
-    assert study.mean(scores, "error") == pytest.approx(0.02)
-    assert study.mean(scores, "error", ["b"]) == pytest.approx(0.03)
 
 
 def test_people_next_to_one_another_are_a_household(labels, tmp_path):

@@ -1,25 +1,17 @@
 """The study of voting districts, on a made file of two states."""
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+@pytest.fixture
+def precincts(experiment):
+    return experiment("precincts")
 
 
-@pytest.fixture(scope="module")
-def precincts():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("precincts")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory, precincts):
-    folder = tmp_path_factory.mktemp("data")
+@pytest.fixture
+def data(tmp_path, precincts):
     rng = np.random.default_rng(0)
     county = np.repeat([1001, 1003, 1005, 2063, 2013, 2016], 20)
     n = len(county)
@@ -35,12 +27,12 @@ def data(tmp_path_factory, precincts):
     table["E_20_PRES_Rep"] = 500 - table["E_20_PRES_Dem"]
     table.loc[0, ["E_20_PRES_Dem", "E_20_PRES_Rep"]] = 0
     for name in ("precincts", "geometry"):
-        (folder / name).mkdir()
-    table.to_parquet(folder / precincts.FILE)
+        (tmp_path / name).mkdir()
+    table.to_parquet(tmp_path / precincts.FILE)
     fips = [1001, 1003, 1005, 2261, 2013, 2016]
     where = {"fips": fips, "lon": -80.0 - np.arange(6), "lat": 30.0 + np.arange(6)}
-    pd.DataFrame(where).to_csv(folder / "geometry" / "county_centroids.csv", index=False)
-    return folder
+    pd.DataFrame(where).to_csv(tmp_path / "geometry" / "county_centroids.csv", index=False)
+    return tmp_path
 
 
 def test_districts_with_votes_are_fitted(data, precincts):
@@ -49,15 +41,6 @@ def test_districts_with_votes_are_fitted(data, precincts):
     assert found["cells_of_places"] == 6
     assert [row["race"] for row in found["nation"]] == sorted(precincts.GROUPS)
     assert found["effects"]["black"] > found["effects"]["white"]
-
-
-def test_scatter_is_that_of_fitted_districts_alone(data, precincts, monkeypatch):
-    monkeypatch.setattr(precincts, "SOME", ["AL", "AK"])
-    found = precincts.scatter(data)
-    assert found["places"] == 76  # of 119 with votes 95 are fitted, of whom a fifth is held out
-    for by in ("size", "state"):
-        assert sum(told["n"] for told in found[by].values()) == 19
-    assert all(0.3 < told["spread"] < 3.0 for told in found["state"].values())
 
 
 def test_a_fifth_of_the_districts_is_predicted(data, precincts):

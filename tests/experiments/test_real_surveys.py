@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 import warnings
 from pathlib import Path
@@ -16,13 +15,10 @@ import pytest
 import crosslevel as cl
 from crosslevel.errors import CrosslevelWarning
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("real_surveys")
+def study(experiment):
+    return experiment("real_surveys")
 
 
 @pytest.fixture
@@ -53,31 +49,6 @@ def test_totals_people_and_respondents_share_nobody(study, records, monkeypatch)
     assert set(rows.index) == set(study.METHODS)
     assert rows.loc["survey and totals", "error"] < rows.loc["totals", "error"]
     assert (rows.groups == 4).all()
-
-
-def test_the_page_says_what_was_measured(study):
-    rows = [
-        {
-            "outcome": "diff_walk",
-            "n": n,
-            "method": m,
-            "groups": 4,
-            "points": 0.02,
-            "error": 0.031,
-            "held": 0.5,
-            "width": 0.2,
-        }
-        | {"moved": 0.5, "from_survey": 0.75, "selection": 0.1}
-        for n in study.SIZES
-        for m in study.METHODS
-    ]
-    scores = pd.DataFrame(rows)
-    assert study.score_rows(scores)[0] == ["500", "totals", "3.1", "0.50", "20"]
-    assert len(study.score_rows(scores)) == 15
-    assert study.outcome_rows(scores, 2_000) == [["diff walk", *["3.1"] * 5, "0.50", "+2.0", "0.5", "0.75"]]
-    page = (EXPERIMENTS.parent / "docs" / "guide" / "real-surveys.md").read_text()
-    for words in ("346,746 records", "59,756 respondents", "exit poll"):
-        assert words in page
 
 
 @pytest.mark.data

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 
 
-def test_worlds_hide_race_behind_probabilities_that_tell_something(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
-    membership = importlib.import_module("membership")
+def test_worlds_hide_race_behind_probabilities_that_tell_something(experiment):
+    membership = experiment("membership")
     rng = np.random.default_rng(0)
     cells = rng.integers(50, 500, (12, 3, 3)).astype(float)
     world = membership.world(cells, rng, 200, 8)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,13 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("rxc_kinds")
+def study(experiment):
+    return experiment("rxc_kinds")
 
 
 def people(n=4000, units=40):
@@ -77,12 +72,6 @@ def test_rho_is_learned_without_the_state_it_is_scored_on(study):
     assert (
         study.left_out(warned, tables, 0)[1].tolist() == [study.RHOS[0]] * 3
     )  # tables that are warned of teach nothing
-
-
-def test_numbers_of_candidates_mean_another_in_each_district(study):
-    X, T = np.array([[60.0, 40.0], [50.0, 50.0]]), np.array([[10.0, 80.0, 10.0], [20.0, 70.0, 10.0]])
-    known = study.Known("d", ("A", "B"), ("A", "B", "other"), X, T, np.ones((2, 3)))
-    assert study.unnamed(known).outcomes == ("candidate 1", "candidate 0", "other")
 
 
 @pytest.mark.data

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +13,6 @@ import pytest
 from crosslevel.data.regions import merge_regions
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-@pytest.fixture
-def experiment(monkeypatch):
-    """Import a script of the experiments, which are no package."""
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module
 
 
 @pytest.fixture
@@ -80,81 +69,6 @@ def world(data):
     return people, places
 
 
-def test_columns_of_people(data):
-    batch = pa.RecordBatch.from_pydict(
-        {
-            **{n: pa.array([1, 2, 3], pa.int8()) for n in ("weight", "age", "female", "eth5", "educ6", "disability")},
-            "region": pa.array(["a", "a", "b"]).dictionary_encode(),
-            "citizenship": pa.array([1, 4, 3], pa.int8()),
-            "tenure": pa.array([1, None, 4], pa.int8()),
-            "hh_income": pa.array([-9400, None, 60000], pa.int32()),
-        }
-    )
-    made = data._columns(batch).to_pydict()
-    assert made["naturalised"] == [0, 1, 0]
-    assert made["log_income"] == [pytest.approx(np.log(1000), abs=1e-6), None, pytest.approx(np.log(60000), abs=1e-6)]
-    assert made["tenure"] == [1, None, 4]
-    assert set(data.COLUMNS) < set(made)
-
-
-def test_subgroups_have_names_of_their_own_and_cut_everybody_once(data, world):
-    names = data.all_subgroups()
-    assert len(names) == sum(len(groups) for groups in data.SUBGROUPS.values()) == 20
-    people, _ = world
-    for question, groups in data.SUBGROUPS.items():
-        counted = sum(len(list(_rows(people, query))) for query in groups.values())
-        missing = people["hh_income"].null_count if question == "household income" else 0
-        assert counted == people.num_rows - missing
-
-
-def _rows(people, query):
-    from crosslevel.data.batches import open_batches
-
-    for batch in open_batches(people, where=query):
-        yield from range(batch.num_rows)
-
-
-def test_an_embedding_is_made_once_for_one_question(data):
-    class Counting:
-        def __init__(self):
-            self.asked = []
-
-        def transform(self, people, **asked):
-            self.asked.append(asked)
-            return object()
-
-    inner = Counting()
-    keeper = data.Remembering(inner)
-    people = pa.table({"x": [1, 2]})
-    first = keeper.ask(people, ["x"], {"a": "x == 1"})
-    assert keeper.ask(people, ["x"], {"a": "x == 1"}) is first
-    assert keeper.ask(people, ["x"], {"a": "x == 2"}) is not first
-    assert keeper.ask(pa.table({"x": [1, 3]}), ["x"], {"a": "x == 2"}) is not first
-    assert keeper.passes == len(inner.asked) == 3
-
-
-def test_counties_are_put_together_along_their_arcs(experiment):
-    maps = experiment("us2024_maps")
-    # two unit squares side by side, the common side being arc 1
-    arcs = [
-        np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]),
-        np.array([[1.0, 1.0], [1.0, 0.0]]),
-        np.array([[1.0, 0.0], [2.0, 0.0], [2.0, 1.0], [1.0, 1.0]]),
-    ]
-    (ring,) = maps.outline([0, 1, ~1, ~2], arcs)
-    xy = np.array(ring)
-    area = 0.5 * abs(np.sum(xy[:, 0] * np.roll(xy[:, 1], -1) - np.roll(xy[:, 0], -1) * xy[:, 1]))
-    assert area == pytest.approx(2.0)
-    assert ring[0] == ring[-1]
-    assert len(maps.outline([0, 1], arcs)) == 1
-    far = [*arcs, np.array([[5.0, 5.0], [6.0, 5.0], [6.0, 6.0], [5.0, 5.0]])]
-    assert len(maps.outline([0, 1, ~1, ~2, 3], far)) == 2
-    found = maps.decode(
-        {"transform": {"scale": [2.0, 3.0], "translate": [1.0, 0.0]}, "arcs": [[[0, 0], [1, 1], [1, 0]]]}
-    )
-    assert found[0].tolist() == [[1, 0], [3, 3], [5, 3]]
-
-
 @pytest.fixture
 def study(experiment, world):
     module = experiment("us2024")
@@ -162,7 +76,7 @@ def study(experiment, world):
     return module, module.run_study(people, places, module.Clock(), n_features=64)
 
 
-def test_the_study_goes_over_people_once_for_all_answers(study, world):
+def test_the_study_goes_over_people_once_and_its_page_shows_what_was_measured(study, world):
     module, found = study
     people, places = world
     assert found.passes == 1
@@ -183,10 +97,6 @@ def test_the_study_goes_over_people_once_for_all_answers(study, world):
     assert len(re.findall(r"^\| (sex|age|household income|race and ethnicity|education): ", words, re.MULTILINE)) == 20
     table = module.state_section(found.answers["st"])
     assert [row.split(" | ")[0] for row in table.splitlines()[-3:]] == ["| AA", "| BB", "| CC"]
-
-
-def test_the_page_shows_the_scores_that_were_measured(study):
-    module, found = study
     said = found.scores.diagnostics
     words = module.region_section(found)
     assert f"| this model | {100 * said['rmse']:.2f} |" in words
@@ -195,22 +105,6 @@ def test_the_page_shows_the_scores_that_were_measured(study):
     assert density == pytest.approx(-0.5 * np.log(2 * np.pi * np.e * truth.var()), abs=0.01)
     assert inside == pytest.approx(0.95, abs=0.08)
     assert "scipy.linalg.eigh" in module.time_section(found)
-
-
-def test_variants_are_scored_once_and_kept(experiment, world, tmp_path, monkeypatch):
-    module = experiment("us2024")
-    people, places = world
-    monkeypatch.setattr(
-        module, "ABLATIONS", {"no field": {"spatial": None}, "a state left out": {"spatial": None, "leave_out": "st"}}
-    )
-    keep = tmp_path / "kept.json"
-    rows = module.variants(people, places, 32, keep)
-    assert [row[0] for row in rows] == ["no field", "a state left out"]
-    assert rows[0][1] != rows[1][1]  # other folds, other scores
-    assert rows[0][6:8] == ["", ""]  # no field, no length
-    monkeypatch.setattr(module, "fit", None)  # anything fitted now would fail
-    assert module.variants(people, places, 32, keep) == rows
-    assert "| no field |" in module.ablation_section(rows)
 
 
 def test_polls_are_shares_of_two_parties_in_our_words(polls, tmp_path):
@@ -279,32 +173,6 @@ def poll_of(polls, share):
     return polls.Poll(dict(share), dict.fromkeys(share, 0.02))
 
 
-def test_the_gap_is_taken_over_states_that_polled_both_sexes(polls, data):
-    states = ["AA", "BB", "CC", "DD", "EE"]
-    names = data.all_subgroups(polls.POLLS)
-    share = {(s, g): 0.4 + 0.02 * i + (0.1 if g == "women" else 0.0) for i, s in enumerate(states) for g in names}
-    poll = polls.Poll({k: v for k, v in share.items() if k != ("CC", "men")}, dict.fromkeys(share, 0.02))
-    compared = {n: polls.compare(state_answers(share), poll, n, dict.fromkeys(states, 0.5)) for n in names}
-    gap = polls.question_rows(compared)[-1]
-    assert gap[0] == "women − men"
-    assert gap[1] == "4"
-    assert gap[4:] == ["0.0", "10.0", "10.0"]
-
-
-def test_the_verdict_names_what_is_nearer_further_and_reversed(polls):
-    rows = [["race", "9", "0.9", "1", "6.0", "20.1", ""], ["age", "9", "-0.73", "1", "13.6", "6.5", ""]]
-    words = polls.verdict(rows)
-    assert "neighborhood*: race (6.0 against 20.1 points); no nearer: age (13.6 against 6.5)." in words
-    assert "By age the estimates point the wrong way" in words
-
-
-def test_correlations_of_few_states_are_not_shown(polls):
-    a = np.array([0.1, 0.2, 0.4, 0.3])
-    assert polls.correlation(a, 1 - a) == "-1.00"
-    assert polls.correlation(a[:3], a[:3]) == "–"
-    assert polls.correlation(a, np.full(4, 0.5)) == "–"
-
-
 CROSSWALK = pa.table(
     {
         "county": ["22051", "22071", "22071", "22075", "01001", "02013"],
@@ -314,16 +182,6 @@ CROSSWALK = pa.table(
         "pop": [5.0, 70.0, 74.0, 23.0, 50.0, 9.0],
     }
 )
-
-
-def test_the_code_after_the_hurricane_joins_its_parishes(obama):
-    sides = ("county", ["state", "puma"])
-    assert merge_regions(CROSSWALK, *sides).n_regions == 4
-    later = obama.with_later_code(CROSSWALK)
-    regions = merge_regions(later, *sides)
-    assert regions.n_regions == 3
-    assert regions.region_of_right([("22", "77777")]) == regions.region_of_left(["22071"])
-    assert pc.sum(later["pop"]).as_py() == pc.sum(CROSSWALK["pop"]).as_py()
 
 
 def test_regions_are_found_by_their_votes(obama):
@@ -347,41 +205,6 @@ def test_regions_are_found_by_their_votes(obama):
         obama.name_regions(
             sums, regions, states, pa.table({"region": ["LA_1", "LA_2"], "votes_D": [1, 1], "votes_R": [2, 2]})
         )
-
-
-def test_a_region_lies_where_its_people_live(obama, tmp_path):
-    file = tmp_path / "points.csv"
-    file.write_text("fips,name,lon,lat\n22051,a,-90,30\n22075,b,-80,30\n22071,c,-70,10\n01001,d,179,0\n02013,e,10,20\n")
-    regions = merge_regions(CROSSWALK, "county", ["state", "puma"])
-    found = obama.centroids(CROSSWALK, regions, file)
-    assert found["22071"] == pytest.approx((-70, 10))
-    lon, lat = found["22051+1"]
-    assert lon == pytest.approx(-90 + 10 * 23 / 28, abs=0.1)
-    assert lat == pytest.approx(30, abs=0.1)
-
-
-PERSONS = """RT,SERIALNO,ST,PUMA,PWGTP,AGEP,SEX,CIT,PINCP,RAC1P
-P,1,22,01801,10,40,1,1,30000,1
-P,2,22,77777,20,50,2,4,-500,2
-P,3,01,00100,30,17,1,1,,1
-P,4,01,00100,40,70,2,5,9000,1
-P,5,01,00100,50,70,2,1,120000,1
-"""
-
-
-def test_adult_citizens_come_with_the_published_name_of_their_region(obama, tmp_path):
-    file = tmp_path / "ss10pus.csv"
-    file.write_text(PERSONS)
-    regions = merge_regions(obama.with_later_code(CROSSWALK), "county", ["state", "puma"])
-    votes = pa.table({"region": ["AL_1", "AK_1", "LA_1"], "label": list(regions.labels)})
-    rebuilt = obama.Rebuilt(obama.VINTAGES["2000"], regions, 4, votes, None, 3, 3)
-    people, columns = obama.people_of(file, rebuilt)
-    for _ in range(2):  # the stream can be begun anew
-        found = pa.Table.from_batches(people()).to_pydict()
-        assert found["region"] == ["LA_1", "LA_1", "AL_1"]
-        assert found["weight"] == [10, 20, 50]
-        np.testing.assert_allclose(np.exp(found["log_income"]), [30000, 1000, 120000])
-    assert columns == ["log_income", "AGEP", "SEX", "RAC1P", "CIT"]
 
 
 @pytest.mark.data

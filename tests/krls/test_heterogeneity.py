@@ -77,8 +77,7 @@ def test_factors_have_levels_to_vary_along(rng):
     assert found["along"].tolist() == ["age", "arm: b", "arm: c"]
     assert found["conf_low"][1] > 0.3
     clustered = KRLS(reference={"arm": "a"}).fit(frame, y, cluster=np.arange(80) // 4).effects(along="age")
-    after = model.effects(along="age", cluster=np.arange(80) // 4)
-    np.testing.assert_allclose(after["std_error"], clustered["std_error"], rtol=1e-9)
+    assert "CR3, 20 clusters" in clustered.interval
     for asked in ({"along": "arm"}, {"along": "age", "by": "arm"}, {"along": "age", "target": "population"}):
         with pytest.raises(InputError):
             model.effects(**asked)

@@ -59,36 +59,16 @@ def test_factors_are_compared_level_by_level_with_their_reference():
     assert visit > 0.9
 
 
-def test_clusters_after_the_fit_are_those_of_the_fit(tmp_path):
-    X, y = world(120)
-    village = np.arange(120) // 6
-    w = 1.0 + (np.arange(120) % 3)
-    before = quiet_fit(cl.KRLS(), X, y, sample_weight=w, cluster=village)
-    after = quiet_fit(cl.KRLS(), X, y, sample_weight=w)
-    wanted, found = before.effects(), after.effects(cluster=village)
-    for column in ("estimate", "std_error", "conf_low", "p_value"):
-        np.testing.assert_allclose(found[column], wanted[column], rtol=1e-9)
-    assert "CR3, 20 clusters" in found.interval
-    np.testing.assert_allclose(after.effects_covariance(cluster=village), before.effects_covariance(), rtol=1e-9)
-    assert "CR3" not in after.effects().interval
-    cl.save(after, tmp_path / "m.crosslevel", allow_rows=True)
-    for model, labels in ((after, [1, 2, 3]), (after, np.zeros(120)), (cl.load(tmp_path / "m.crosslevel"), village)):
-        with pytest.raises(InputError):
-            model.effects(cluster=labels)
-
-
 def test_labels_after_the_fit_are_matched_by_the_index_of_x():
     X, y = world(80)
     X.index = pd.Index([f"p{i}" for i in range(80)])
-    village, half = pd.Series(np.arange(80) // 4, X.index), pd.Series(np.arange(80) % 2, X.index, name="half")
+    half = pd.Series(np.arange(80) % 2, X.index, name="half").to_frame()
     model = quiet_fit(cl.KRLS(), X, y)
-    wanted = model.effects(cluster=village.to_numpy(), by=half.to_frame())
-    order = np.random.default_rng(0).permutation(80)
-    found = model.effects(cluster=village.iloc[order], by=half.iloc[order].to_frame())
+    wanted, found = (model.effects(by=labels) for labels in (half, half.sample(frac=1.0, random_state=0)))
     for column in ("estimate", "std_error"):
         np.testing.assert_allclose(found[column], wanted[column], rtol=1e-12)
     with pytest.raises(InputError):
-        model.effects(cluster=village.set_axis([f"q{i}" for i in range(80)]))
+        model.effects(by=half.set_axis([f"q{i}" for i in range(80)]))
 
 
 def test_pictures_do_not_open_on_two_heaps_of_dots():

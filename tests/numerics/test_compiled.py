@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -90,17 +89,3 @@ def test_every_kernel_is_compiled_here():
     for path in sorted(compiled.PACKAGE.rglob("*.py")):
         text = path.read_text()
         assert path.name == "compiled.py" or ("numba import njit" not in text and "numba.njit" not in text), path
-
-
-def test_the_hash_is_that_of_the_kernels_alone(package):
-    before = compiled.source_hash(package)
-    (package / "errors.py").write_text("OTHER = 1\n")
-    assert compiled.source_hash(package) == before
-    (package / "numerics" / "caller.py").write_text(CALLER + "\n")
-    assert compiled.source_hash(package) != before
-
-
-def test_tests_have_a_folder_of_their_own():
-    folder = compiled.cache_folder()
-    assert folder is not None
-    assert Path(folder).parent.name == "numba"

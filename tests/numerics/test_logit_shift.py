@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from crosslevel.numerics.logit_shift import logit, shift_to_total
+from crosslevel.numerics.logit_shift import shift_to_total
 
 
 def test_against_a_root_finder():
@@ -32,11 +32,6 @@ def test_people_who_are_not_counted_do_not_count():
     a = shift_to_total(f, np.ones(3), np.zeros(3, int), np.array([0.3]), left)
     b = shift_to_total(f[:, [0, 2]], np.ones(2), np.zeros(2, int), np.array([0.3]))
     assert a.shift[0, 0] == pytest.approx(b.shift[0, 0], abs=1e-12)
-
-
-def test_logit_undoes_the_logistic_function():
-    x = np.linspace(-30, 30, 13)
-    np.testing.assert_allclose(logit(special.expit(x)), x, rtol=1e-3)
 
 
 def test_shifts_of_groups_of_one_of_extremes_and_of_equal_members():

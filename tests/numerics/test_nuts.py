@@ -56,16 +56,3 @@ def test_what_the_told_function_raises_stops_the_run():
     assert heard == [0, 1, 2, 3, 4, 5]
     again = sample_nuts(potential, DATA, start, n_warmup=8, n_draws=5, seed=1)
     assert again.values["x"].shape == (4, 5, 2)
-
-
-def test_lengths_and_seed_reach_the_sampler():
-    start = {"x": np.random.default_rng(0).standard_normal((1, 2))}
-
-    def draw(**other):
-        told = {"n_warmup": 8, "n_draws": 5, "seed": 1, "target": 0.8} | other
-        return sample_nuts(potential, DATA, start, **told).values["x"]
-
-    first = draw()
-    assert np.array_equal(first, draw())
-    for other in ({"n_warmup": 16}, {"seed": 2}):
-        assert not np.array_equal(first, draw(**other)), other

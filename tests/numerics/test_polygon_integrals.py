@@ -152,23 +152,7 @@ def test_sines_of_the_whole_box_are_known():
     np.testing.assert_allclose(got, truth, atol=1e-15)
 
 
-def test_edges_without_length_are_left_out():
-    doubled = np.repeat(SQUARE, 2, axis=0)
-    edges = edges_of(doubled)
-    assert len(edges.start) == 4
-    np.testing.assert_array_equal(polygon_fourier(edges, WAVES), polygon_fourier(edges_of(SQUARE), WAVES))
-
-
 def test_several_polygons_stay_apart():
     both = ring_edges([[[SQUARE]], [[ELL]]])
     np.testing.assert_array_equal(polygon_fourier(both, WAVES)[1], polygon_fourier(edges_of(ELL), WAVES)[0])
     np.testing.assert_allclose(polygon_areas(both), [1.0, 3.0])
-
-
-@pytest.mark.parametrize("shrink", [1.0, 1e-5])
-def test_sines_of_several_polygons_stay_apart(shrink):
-    rings = [(SQUARE - 0.4) * shrink, ELL * shrink, (star(3) + 1.0) * shrink]
-    low, width = np.array([-1.0, -2.0]), np.array([4.5, 5.0])
-    together = polygon_sines(ring_edges([[[ring]] for ring in rings]), low, width, INDEX)
-    alone = [polygon_sines(edges_of(ring), low, width, INDEX)[0] for ring in rings]
-    np.testing.assert_array_equal(together, alone)

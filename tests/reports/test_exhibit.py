@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from crosslevel import ecological, report
+from crosslevel.ecological.court.rpv import NAMED
 from crosslevel.errors import InputError
 from crosslevel.reports.document import Facts, Figure, Heading, Items, Text
 from crosslevel.reports.methods import describe_method, references_of
@@ -116,7 +116,7 @@ def test_districts_are_a_question_of_their_own(study, tmp_path):
     )
     said = [i for b in made.document.blocks if isinstance(b, Items) for i in b.items]
     assert found.diagnostics["findings"][0] in said
-    assert (tmp_path / "s" / "results" / "Proposed-districts-1.json").is_file()
+    assert (tmp_path / "s" / "results" / "districts-01-Proposed-districts.json").is_file()
     assert (tmp_path / "s" / "results" / "summary.json").is_file()
 
 
@@ -130,16 +130,6 @@ def test_the_share_of_a_named_candidate_is_its_own(study):
     assert [row[1][0] for row in table.rows] == [
         f"{r['candidate']} {100 * r['share']:.1f}" for r in found.table.to_pylist()
     ]
-
-
-def test_bounds_alone_are_no_finding():
-    people, votes = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
-    made = report(ecological.bounds(people, votes), template="exhibit")
-    assert isinstance(made.document.blocks[1], Items)
-    assert not any("candidate of choice" in i or "; x" in i or ": x" in i for i in made.document.blocks[1].items)
-    assert any(
-        ": x" in i for i in report(ecological.goodman(people, votes), template="exhibit").document.blocks[1].items
-    )
 
 
 def test_support_outside_zero_to_one_is_an_arrow():
@@ -181,14 +171,11 @@ def test_hostile_names_are_text_in_every_format(exhibit, tmp_path):
     json.loads(exhibit.json())
 
 
-def test_an_exhibit_made_twice_is_the_same_files(tmp_path):
-    found = ecological.goodman(
-        {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
-    )
+def test_an_exhibit_made_twice_is_the_same_files(study, tmp_path):
     for name in ("a", "b"):
         folder = tmp_path / name
         folder.mkdir()
-        made = report(found, folder / "e.html", template="exhibit")
+        made = report(study, folder / "e.html", template="exhibit")
         made.to_docx(folder / "e.docx")
     files = sorted(p.name for p in (tmp_path / "a").iterdir())
     assert files == ["e.docx", "e.html"]
@@ -196,75 +183,15 @@ def test_an_exhibit_made_twice_is_the_same_files(tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
-def test_one_contest_and_pairs_of_questions_make_an_exhibit_too(tmp_path):
-    frame = precincts()
-    groups = {k: frame[k] for k in ("Black", "white")}
-    people = frame["Black"] + frame["white"]
-    one, two = (
-        {"x": frame[f"{c}1"], "y": frame[f"{c}2"], "did not vote": people - frame[f"{c}1"] - frame[f"{c}2"]}
-        for c in "ab"
-    )
-    found = ecological.goodman(groups, one)
-    alone = report(found, template="exhibit", labels={"group": {"Black": "Black voters"}})
-    assert alone.document.blocks[1].items[0].startswith("Black voters: x")
-    side = ecological.compare(groups, two, ["bounds", "goodman"])
-    pairs = [("Who won in May?", found), ("And in June?", [side, ecological.car_test(groups, two)])]
-    both = report(pairs, tmp_path / "e.html", template="exhibit")
-    heads = [b.text for b in both.document.blocks if isinstance(b, Heading)]
-    assert "Who won in May?" in heads
-    assert "And in June?" in heads
-    assert sum(isinstance(b, Figure) for b in both.document.blocks) == 2
-    assert any(
-        "Test of constant rates (CAR): p =" in i for b in both.document.blocks if isinstance(b, Items) for i in b.items
-    )
-    assert "Duncan and Davis" in Path(tmp_path / "e.html").read_text(encoding="utf-8")
-    page = report(pairs)
-    assert [s["heading"] for s in page.page["sections"]] == ["Who won in May?", "And in June?"]
-
-
 def test_what_has_no_place_in_an_exhibit_is_refused(study):
     with pytest.raises(InputError, match="template="):
         report(study, template="poster")
-    with pytest.raises(InputError, match="labels="):
-        report(study, template="exhibit", labels={"group": {"Black": "B"}})
-    for name in ("figures", "polygons", "coords"):
+    for name in ("labels", "figures", "polygons", "coords"):
         with pytest.raises(InputError):
             report(study, template="exhibit", **{name: {}})
-
-
-def test_a_study_has_a_page_to_click_through_too(study):
-    page = report(study)
-    assert [s["heading"] for s in page.page["sections"]] == ["All contests", *study.contests]
-
-
-def test_in_a_notebook_an_exhibit_is_a_frame_of_its_own(exhibit):
-    assert "<script" not in exhibit._repr_html_()
-    assert exhibit._repr_html_().startswith("<iframe srcdoc=")
-    assert "to_docx" in repr(exhibit)
-
-
-PEOPLE, VOTES = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
-
-
-def test_every_method_is_described_as_itself():
-    em = ecological.rxc_em(PEOPLE, VOTES)
-    for name in ("rxc_em", em.method):
-        assert describe_method(name, em).startswith("The EM algorithm")
-    assert describe_method("m", replace(em, method="raking to the margins")).startswith("raking to the margins.")
-    free, held = (ecological.goodman(PEOPLE, VOTES, bounded=b) for b in (False, True))
-    assert "may leave the range" in describe_method("goodman", free)
-    assert "may leave the range" not in describe_method("goodman", held)
-    side = ecological.compare(PEOPLE, VOTES, {"rxc_em": {}, "goodman": {"bounded": True}, "bounds": {}})
-    for found in (side, side.with_labels({"method": {"goodman": "regression"}})):
-        text = describe_method(found.method, found)
-        assert all(
-            words in text for words in ("The EM algorithm", "Goodman's ecological regression", "The method of bounds")
-        )
-        assert "Multinomial-Dirichlet" not in text
-        assert "may leave the range" not in text
-        papers = " ".join(references_of([(found.method, found)]))
-        assert "Goodman (1953)" in papers
-        assert "Rosen" not in papers
+    for other in (study.summary, {"Summary": study.summary}, [study, ("Summary", study.summary)], [study, study], []):
+        with pytest.raises(InputError):
+            report(other, template="exhibit")
 
 
 def test_warnings_are_those_of_the_tables_shown_with_their_contest(study):
@@ -284,9 +211,14 @@ def test_warnings_are_those_of_the_tables_shown_with_their_contest(study):
     assert any("did not converge everywhere" in b.text for b in blocks if isinstance(b, Text))
 
 
-def test_a_figure_says_what_it_leaves_out():
-    many = {f"g{i}": [1 + i, 2 + i, 30 - i, 4] for i in range(5)}
-    total = np.sum(list(many.values()), axis=0)
-    side = ecological.compare(many, {"x": total // 3, "y": total - total // 3}, ["neighborhood", "bounds"])
-    figure = next(b for b in report(side, template="exhibit").document.blocks if isinstance(b, Figure))
-    assert figure.caption.endswith("The first 8 of 10 cells.")
+def test_every_method_is_described_as_itself(study):
+    people, votes = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
+    free, held = (ecological.goodman(people, votes, bounded=b) for b in (False, True))
+    assert "may leave the range" in describe_method("goodman", free)
+    assert "may leave the range" not in describe_method("goodman", held)
+    found = study.contests["Mayor"].voters["rxc"]
+    for name in NAMED:
+        assert "–" not in describe_method(
+            name, found if name == "rxc" else replace(free, diagnostics={**free.diagnostics, "threshold": 0.9})
+        )
+        assert set(references_of([name])) >= set(references_of([]))

@@ -3,10 +3,8 @@ from __future__ import annotations
 import html
 
 import numpy as np
-import pytest
 
 from crosslevel import ecological, report
-from crosslevel.errors import InputError
 from crosslevel.reports.report import LONGEST, pictures
 from crosslevel.results import Estimates, Provenance
 
@@ -69,11 +67,6 @@ def test_a_comparison_is_drawn_method_by_method():
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["possible at all (bounds)", "goodman", "rxc_em"]
 
 
-def test_a_subgroup_without_a_name_is_not_the_one_to_map():
-    made = estimates(2, sexes=(None, "2"))
-    assert "votes: the estimate by region for sex 2" in pictures({"votes": made}, polygons(2))
-
-
 def test_roll_ups_are_mapped_by_the_property_they_share_with_the_map():
     est = Estimates.build(
         {"state": ["x", "y"], "estimate": [0.1, 0.9]}, keys=["state"], method="m", level=None, interval="none",
@@ -88,15 +81,3 @@ def test_a_static_report_with_a_map(monkeypatch):
     page = html.unescape(report({"votes": estimates(3)}, polygons=polygons(3)).html())
     assert page.count("<svg") == 2
     assert "votes: the estimate by region for sex 1" in page
-
-
-@pytest.mark.parametrize("extra", [True, False])
-def test_a_map_that_shows_no_result_is_refused(extra, monkeypatch):
-    monkeypatch.setattr("crosslevel.reports.vega.available", lambda: extra)
-    strange = polygons(2)
-    for feature in strange["features"]:
-        feature["properties"] = {"region": feature["properties"]["region"].upper()}
-    with pytest.raises(InputError):
-        report(estimates(3), polygons=strange)
-    with pytest.raises(InputError):
-        report(estimates(3), polygons={"features": []})

@@ -11,14 +11,12 @@ from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Places
 from crosslevel.charts.intervals import MOST_LINES
 from crosslevel.charts.map_charts import place_key
-from crosslevel.charts.words import number, percent, plain, points
 from crosslevel.errors import InputError
 from crosslevel.reports.sections import section_of
 from crosslevel.reports.sentences import citation_of, sentences_of
 from crosslevel.reports.shapes import read_points, read_shapes
 from crosslevel.reports.vega import spec_of
 from crosslevel.results import Estimates, Provenance
-from crosslevel.results.table import on_unit_scale
 
 
 def made(columns, keys, **options):
@@ -102,46 +100,11 @@ def test_three_sentences_tell_what_was_asked_found_and_how_sure():
     )
 
 
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ({"g": ["a"], "estimate": [12.5]}, "Found: 12.5 for a."),
-        ({"g": ["a", "b"], "estimate": [None, None]}, "Found: 2 rows, none with an estimate."),
-        ({"g": ["a", "b"], "estimate": [-1.0, 3.0]}, "Found: 2 estimates, from -1 (a) to 3 (b)."),
-    ],
-)
-def test_odd_answers_are_told_too(columns, words):
-    asked, told, sure = section_of("h", made(columns, ["g"])).sentences
-    assert asked == "Asked: an estimate for each g."
-    assert told == words
-    assert "gives no interval" in sure
-
-
-def test_a_result_without_keys_or_rows_is_shown():
-    asked, told, _ = section_of("h", made({"estimate": [7.0]}, [])).sentences
-    assert (asked, told) == ("Asked: an estimate for everything.", "Found: 7 for everything.")
-    assert (
-        section_of("h", made({"g": [], "estimate": []}, ["g"])).sentences[1] == "Found: 0 rows, none with an estimate."
-    )
-
-
 def test_places_on_the_map_are_mapped():
     shown = section_of("h", grid(3, 2), shapes=read_points({f"a{i}": (i, i) for i in range(3)}))
     maps = [v for v in shown.charts if any(isinstance(d, Places) for d in v.data.values())]
     assert [v.name for v in maps] == ["map-a", "map-b", "map-difference", "map-column"]
     assert shown.choices["a"].options[0] == ("second 0", "second 0")
-
-
-def test_numbers_in_words():
-    assert number(float("nan")) == "–"
-    assert plain(np.float64("nan")) == "–"
-    assert plain([1, 2.5]) == "1, 2.5000"
-    assert plain(np.bool_(True)) == "yes"
-    assert not on_unit_scale(grid(2, 2))
-    assert number(999.7) == "1,000"
-    assert number(-999.7) == "-1,000"
-    assert percent(-0.0004) == "0.0 %"
-    assert points(-0.0001) == "0.0 points"
 
 
 def test_without_intervals_no_caption_and_no_title_speaks_of_any():
@@ -158,11 +121,6 @@ def test_bounds_say_how_sure_where_there_is_no_interval(low, high):
     shown = section_of("h", made({"g": ["a", "b"], "estimate": [0.5, 0.4], low: [0.1, 0.2], high: [0.9, 0.5]}, ["g"]))
     assert shown.sentences[2].endswith("bounds that hold whatever people did; their median width is 55.0 points.")
     assert shown.charts[0].title == "Every row with its bounds"
-
-
-def test_a_question_is_not_ended_twice():
-    found = made({"g": ["a"], "estimate": [1.0]}, ["g"], title="Who did it?")
-    assert section_of("h", found).sentences[0] == "Asked: Who did it?"
 
 
 def test_rows_without_a_key_and_with_an_empty_one_can_be_chosen():
@@ -268,32 +226,6 @@ def test_the_difference_reaches_as_far_as_the_subgroups_are_apart(shapes):
     assert [o[0] for o in shown.choices["a"].options] == ["sex 1", "sex 2"]
 
 
-def test_estimates_beyond_the_colors_are_counted(by_place, shapes):
-    found = by_place(PLACES)
-    assert "beyond the ends" not in views(section_of("h", found, shapes=shapes))["map-a"].caption
-    many = Estimates.build(
-        {"region": np.repeat(PLACES, 50), "age": list(range(50)) * 4, "estimate": [9.0, *np.linspace(0.2, 0.6, 199)]},
-        keys=["region", "age"],
-        method="m",
-        level=None,
-        interval="none",
-        provenance=Provenance.of(call="c"),
-    )
-    assert "1 estimate beyond the ends of the scale has" in views(section_of("h", many, shapes=shapes))["map-a"].caption
-
-
-def test_places_missing_on_the_map_are_counted(by_place, shapes):
-    shown = section_of("h", by_place([*PLACES, "elsewhere"]), shapes=shapes)
-    assert "1 place of the results is not on the map" in views(shown)["map-a"].caption
-    assert "not on the map" not in views(section_of("h", by_place(PLACES), shapes=shapes))["map-a"].caption
-
-
-def test_one_subgroup_is_one_wide_map(by_place, shapes):
-    shown = section_of("h", by_place(PLACES, subgroups=["all"]), shapes=shapes)
-    assert views(shown)["map-a"].size == "full"
-    assert "map-b" not in views(shown)
-
-
 def test_outcomes_have_a_list_of_their_own(shapes):
     n = len(PLACES)
     found = Estimates.build(
@@ -349,12 +281,6 @@ def test_places_predicted_from_others_are_drawn_against_what_was_seen():
     assert "Flaxman" in citation_of(found)
 
 
-def test_dots_are_drawn_larger(by_place):
-    dots = read_points({p: (i, i) for i, p in enumerate(PLACES)})
-    shown = section_of("h", by_place(PLACES), shapes=dots)
-    assert spec_of(views(shown)["map-a"], dots)["projection"]["pointRadius"] == 4
-
-
 @pytest.mark.parametrize("name", built.KINDS)
 def test_every_kind_has_three_sentences(name):
     estimates = built.KINDS[name]()
@@ -402,19 +328,6 @@ def test_effects_have_stars_and_the_usual_columns_first():
     answer = section_of("h", built.effects()).answer
     assert answer.column_names[:7] == ["term", "estimate", "std_error", "conf_low", "conf_high", "p_value", "stars"]
     assert answer["stars"].to_pylist() == ["***", "*", ""]
-
-
-def test_several_tables_share_a_section_and_the_first_is_the_answer():
-    shown = section_of("h", [built.imputed(), built.published(), built.slopes()])
-    assert [v.name for v in shown.charts] == ["means", "groups", "slopes"]
-    assert shown.answer.equals(built.imputed().table)
-    assert [c.label for c in shown.choices.values()].count("feature") == 1  # one list for the charts that share it
-    assert "each held out" in shown.sentences[2]
-    twice = section_of("h", [built.cells(), built.cells("!")])
-    assert len({v.name for v in twice.charts}) == len(twice.charts) == 4
-    first, second = (twice.charts[i].data["rows"].table for i in (0, 2))
-    assert twice.tables[first]["k0"][0].as_py() == "young"
-    assert twice.tables[second]["k0"][0].as_py() == "young!"
 
 
 class Fitted:

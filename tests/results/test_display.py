@@ -58,12 +58,6 @@ def test_the_level_is_in_every_heading(build, level, words):
     assert f">{words}</th>" in est._repr_html_()
 
 
-def test_no_interval_is_said_and_not_shown(build):
-    est = build({"place": ["a"], "estimate": [1.0]}, level=None, interval="none")
-    assert "1 row by place · no interval" in est.summary()
-    assert table_of(est.summary()) == ["place  estimate", "a          1.00"]
-
-
 @pytest.mark.parametrize(
     ("estimate", "error", "shown"),
     [
@@ -106,18 +100,6 @@ def test_columns_align_on_the_screen_whatever_the_letters(build):
 
 def test_control_characters_stay_out(rich):
     assert not any(ord(c) < 32 and c != "\n" for c in rich.summary())
-
-
-def test_long_words_are_shortened(build):
-    est = build({"place": ["x" * 200], "estimate": [1.0]})
-    assert "x" * 39 + "…" in est.summary()
-    assert "x" * 40 not in est.summary()
-
-
-def test_an_empty_table_can_be_shown(build):
-    est = build({"place": [], "estimate": []})
-    assert "0 rows by place" in est.summary()
-    assert "<table>" in est._repr_html_()
 
 
 def test_repr_is_one_line_and_names_the_next_step(rich):

@@ -265,10 +265,14 @@ def _read(
         error = check_counts(std_error, "std_error", 1)
         check_length(error, "std_error", len(source), "source polygons")
         check_size(error, "std_error")
-    if kind == "rate" and (population is None or y.max() > 1.0):
+    if kind == "rate" and population is None:
         raise InputError(
-            f"kind='rate' takes shares of population, the people of each source; population is {'' if population is None else 'not '}"
-            f"None and values reach {y.max():g}. Pass the people, and divide percent by 100; means of anything are kind='mean'."
+            "kind='rate' takes shares of the people of each source; pass these as population=, or kind='mean'."
+        )
+    if kind == "rate" and y.max() > 1.0:
+        raise InputError(
+            f"kind='rate' takes shares of population, and values reach {y.max():g}; divide percent by 100. Means of anything are "
+            "kind='mean'."
         )
     if population is None:
         return y, error, None

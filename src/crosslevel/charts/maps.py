@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslevel.charts.matplotlib import draw_places
-from crosslevel.charts.style import new_axes, plain, style
+from crosslevel.charts.matplotlib import scheme
+from crosslevel.charts.style import GRAY, new_axes, plain, style
 from crosslevel.data.checks import as_numbers, read_list
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,6 +69,10 @@ def choropleth(
     >>> len(ax.collections)
     1
     """
+    import matplotlib as mpl
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path
+
     properties = _properties(polygons)
     if any(key not in p for p in properties):
         raise InputError(
@@ -85,7 +90,37 @@ def choropleth(
     named = [i for i, name in enumerate(names) if isinstance(name, Hashable) and name in values]
     if 0 < len(named) < CONTEXT * len(names):
         features, shown = [features[i] for i in named], [shown[i] for i in named]
-    return draw_places(features, shown, ax, words=label, limits=(vmin, vmax), cmap=cmap, plane=plane)
+    # one compound path per place: inner rings cut holes
+    rings = [_rings(feature, number) for number, feature in enumerate(features)]
+    paths = [Path.make_compound_path(*(Path(ring, closed=True) for ring in own)) for own in rings]
+    with style():
+        ax = new_axes(ax, 7.0, 5.0)
+        colors = mpl.colormaps[scheme(cmap)].with_extremes(bad=GRAY)
+        drawn = PathCollection(paths, edgecolors="white", linewidths=0.3, cmap=colors)
+        drawn.set_array(np.ma.masked_invalid(np.asarray(shown, dtype=float)))
+        drawn.set_clim(vmin, vmax)
+        ax.add_collection(drawn)
+        ax.autoscale_view()
+        latitude = np.concatenate([np.asarray(p.vertices)[:, 1] for p in paths]).mean()
+        ax.set_aspect("equal" if plane else 1 / np.cos(np.deg2rad(latitude)))
+        ax.set_axis_off()
+        ax.figure.colorbar(drawn, ax=ax, label=plain(label), shrink=0.7)
+    return ax
+
+
+def _rings(feature: Any, number: int) -> list[FloatArray]:
+    """Read the rings of a GeoJSON feature, (n, 2) each, without heights."""
+    try:
+        geometry = feature["geometry"]
+        parts = {"Polygon": [geometry["coordinates"]], "MultiPolygon": geometry["coordinates"]}[geometry["type"]]
+        rings = [np.asarray(ring, dtype=np.float64)[:, :2] for part in parts for ring in part]
+    except (IndexError, KeyError, TypeError, ValueError):
+        rings = []
+    if not rings or any(len(ring) < 3 or ring.shape[1:] != (2,) or not np.isfinite(ring).all() for ring in rings):
+        raise InputError(
+            f"polygons has no Polygon or MultiPolygon in feature {number:,}; mend its geometry or leave it out."
+        )
+    return rings
 
 
 @checked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Shade, field_rows
 from crosslevel.charts.style import CYCLE, GRAY, INK, PALE, new_axes, note, plain, style
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -391,54 +391,6 @@ def _grid_of_cells(canvas: _Canvas) -> None:
     ax.grid(visible=False)
     for spine in ax.spines.values():
         spine.set_visible(False)
-
-
-def draw_places(
-    features: Sequence[Any],
-    values: Sequence[float],
-    ax: Axes | None = None,
-    *,
-    words: str = "",
-    limits: tuple[float | None, float | None] = (None, None),
-    cmap: str = "viridis",
-    plane: bool = False,
-) -> Axes:
-    """Color the Polygons and MultiPolygons of GeoJSON features by a value each; those without one stay gray."""
-    import matplotlib as mpl
-    from matplotlib.collections import PathCollection
-    from matplotlib.path import Path
-
-    # one compound path per place: inner rings cut holes
-    rings = [_rings(feature, number) for number, feature in enumerate(features)]
-    paths = [Path.make_compound_path(*(Path(ring, closed=True) for ring in own)) for own in rings]
-    with style():
-        ax = new_axes(ax, 7.0, 5.0)
-        colors = mpl.colormaps[scheme(cmap)].with_extremes(bad=GRAY)
-        drawn = PathCollection(paths, edgecolors="white", linewidths=0.3, cmap=colors)
-        drawn.set_array(np.ma.masked_invalid(np.asarray(values, dtype=float)))
-        drawn.set_clim(*limits)
-        ax.add_collection(drawn)
-        ax.autoscale_view()
-        latitude = np.concatenate([np.asarray(p.vertices)[:, 1] for p in paths]).mean()
-        ax.set_aspect("equal" if plane else 1 / np.cos(np.deg2rad(latitude)))
-        ax.set_axis_off()
-        ax.figure.colorbar(drawn, ax=ax, label=plain(words), shrink=0.7)
-    return ax
-
-
-def _rings(feature: Any, number: int) -> list[FloatArray]:
-    """Read the rings of a GeoJSON feature, (n, 2) each, without heights."""
-    try:
-        geometry = feature["geometry"]
-        parts = {"Polygon": [geometry["coordinates"]], "MultiPolygon": geometry["coordinates"]}[geometry["type"]]
-        rings = [np.asarray(ring, dtype=np.float64)[:, :2] for part in parts for ring in part]
-    except (IndexError, KeyError, TypeError, ValueError):
-        rings = []
-    if not rings or any(len(ring) < 3 or ring.shape[1:] != (2,) or not np.isfinite(ring).all() for ring in rings):
-        raise InputError(
-            f"polygons has no Polygon or MultiPolygon in feature {number:,}; mend its geometry or leave it out."
-        )
-    return rings
 
 
 def scheme(name: str) -> str:

@@ -75,9 +75,9 @@ def study_of(given: Given, job: Job) -> tuple[PolarizationStudy, dict[str, Estim
     return study, answers
 
 
-def beside_study(answers: dict[str, Estimates]) -> dict[str, list[Estimates]]:
+def beside_study(answers: dict[str, Estimates]) -> dict[str, Estimates]:
     """Give the tables that an exhibit has beside its study, by heading."""
-    return {"Proposed districts": [answers["districts"]]} if "districts" in answers else {}
+    return {"Proposed districts": answers["districts"]} if "districts" in answers else {}
 
 
 def _districts(counts: pa.Table, given: Given) -> dict[str, list[object]]:

@@ -274,15 +274,31 @@ def learn_people(
     progress: Progress | None = None,
     engine: ClusterEngine | None = None,
 ) -> Learned:
-    """Choose the columns of people and learn them; see :func:`learn`.
+    """Choose the columns of people, go over the people once and learn how to encode them.
 
     Columns with one value are left out, and, unless they are named in ``columns``, those with one value within every bag, because
     they tell the place; ``warnings`` says so.
 
     Parameters
     ----------
+    people : Batches
+    by : sequence of str
+        Columns that name the bag; used to find features that leak it.
     columns : sequence of str, optional
         The features; all columns but ``by`` and ``weight`` when not given.
+    weight : str, optional
+    categorical : sequence of str, optional
+        Columns of numbers that are codes.
+    unknown : {"error", "ignore"}
+        What the encoder is to do with levels it has not seen.
+    n_sample, seed : int
+        Size of the sample, and its seed.
+    n_jobs : int
+        With more than one, the next batch is read while one is studied.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
+    engine : ClusterEngine, optional
+        Where the pieces of the stream are studied; this process when not given.
     """
     known = people.schema.names
     for argument, names in (("by", by), ("weight", [] if weight is None else [weight])):
@@ -296,8 +312,32 @@ def learn_people(
                 what = "bag key in by, and a bag must not be its own feature" if name in by else "weight"
                 raise InputError(f"columns names {name!r}, which is the {what}; leave it out.")
     codes = check_names(categorical or (), known, "categorical")
-    learned = learn(people, chosen, by, weight, codes, unknown, n_sample, seed, n_jobs, progress, engine)
-    return _without_idle(learned, columns is not None)
+    needed = list(dict.fromkeys([*chosen, *by, *([] if weight is None else [weight])]))
+    stream = people.select(needed, batch_size=BATCH_ROWS)
+    kinds = {c: c in codes or is_categorical(stream.schema.field(c).type, c) for c in chosen}
+    work = _Studying(kinds, tuple(by), weight, n_sample, seed)
+    with follow(progress, "Reading people") if progress is not None else nullcontext() as tell:
+        if engine is None:
+            study = _Study(work)
+            for row in _one_ahead(stream, study.add, n_jobs):
+                if tell is not None:
+                    tell(row, stream.num_rows)
+        else:
+            study = _study_on(engine, stream, work, tell)
+    row, levels, moments, leaks = study.rows, study.levels, study.moments, study.leaks
+    if row == 0:
+        raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
+    if weight is not None and not study.sketch.any_weight:
+        raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
+    for name in set(levels) - set(codes):
+        again: Iterable[pa.RecordBatch] = () if people.one_shot else people.select([name])
+        refuse_stray_text(name, list(levels[name].values), row, partial(first_row, again, name))
+    learned = tuple(_column(c, levels.get(c), moments.get(c)) for c in chosen)
+    constant = tuple(c.name for c in learned if _is_constant(c, moments))
+    leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
+    drawn = study.sketch.finish()
+    found = Learned(Encoder(learned, unknown), drawn.sample, drawn.kinds, row, constant, leaking)
+    return _without_idle(found, columns is not None)
 
 
 def _without_idle(learned: Learned, explicit: bool) -> Learned:
@@ -322,69 +362,6 @@ def _without_idle(learned: Learned, explicit: bool) -> Learned:
     if not kept:
         raise InputError(f"no column is left to use; all were constant or told the place ({listed(dropped, 8)}).")
     return replace(learned, encoder=Encoder(kept, learned.encoder.unknown), warnings=tuple(said))
-
-
-def learn(
-    people: Batches,
-    columns: Sequence[str],
-    by: Sequence[str] = (),
-    weight: str | None = None,
-    categorical: Sequence[str] = (),
-    unknown: str = "error",
-    n_sample: int = 1000,
-    seed: int = 0,
-    n_jobs: int = 1,
-    progress: Progress | None = None,
-    engine: ClusterEngine | None = None,
-) -> Learned:
-    """Go over the people once and learn how to encode them.
-
-    Parameters
-    ----------
-    people : Batches
-    columns : sequence of str
-        The features.
-    by : sequence of str
-        Columns that name the bag; used to find features that leak it.
-    weight : str, optional
-    categorical : sequence of str
-        Columns of numbers that are codes.
-    unknown : {"error", "ignore"}
-        What the encoder is to do with levels it has not seen.
-    n_sample, seed : int
-        Size of the sample, and its seed.
-    n_jobs : int
-        With more than one, the next batch is read while one is studied.
-    progress : bool or callable, optional
-        True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
-    engine : ClusterEngine, optional
-        Where the pieces of the stream are studied; this process when not given.
-    """
-    needed = list(dict.fromkeys([*columns, *by, *([] if weight is None else [weight])]))
-    stream = people.select(needed, batch_size=BATCH_ROWS)
-    kinds = {c: c in categorical or is_categorical(stream.schema.field(c).type, c) for c in columns}
-    work = _Studying(kinds, tuple(by), weight, n_sample, seed)
-    with follow(progress, "Reading people") if progress is not None else nullcontext() as tell:
-        if engine is None:
-            study = _Study(work)
-            for row in _one_ahead(stream, study.add, n_jobs):
-                if tell is not None:
-                    tell(row, stream.num_rows)
-        else:
-            study = _study_on(engine, stream, work, tell)
-    row, levels, moments, leaks = study.rows, study.levels, study.moments, study.leaks
-    if row == 0:
-        raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
-    if weight is not None and not study.sketch.any_weight:
-        raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
-    for name in set(levels) - set(categorical):
-        again: Iterable[pa.RecordBatch] = () if people.one_shot else people.select([name])
-        refuse_stray_text(name, list(levels[name].values), row, partial(first_row, again, name))
-    learned = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
-    constant = tuple(c.name for c in learned if _is_constant(c, moments))
-    leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
-    drawn = study.sketch.finish()
-    return Learned(Encoder(learned, unknown), drawn.sample, drawn.kinds, row, constant, leaking)
 
 
 @dataclass(frozen=True, eq=False)

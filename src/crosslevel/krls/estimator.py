@@ -138,7 +138,7 @@ class KRLS(RegressorMixin, EffectReports):
     True
     """
 
-    _unsaved = ("_effects", "_outcome", "_keys", "pointwise_effects_", "fitted_")
+    _unsaved = ("_effects", "_keys", "pointwise_effects_", "fitted_")
     _choices: Mapping[str, Sequence[str]] = {
         "rule": RULES,
         "inference": INFERENCE,
@@ -270,7 +270,7 @@ class KRLS(RegressorMixin, EffectReports):
         self._model, self._frame, self._data = model, given.frame, given.data
         self._inferred: Inference | None = None
         self._cluster = given.cluster
-        self._used, self._outcome, self._keys = given.used, given.y, given.keys
+        self._used, self._keys = given.used, given.keys
         self.encoding_ = given.encoding
         self._effects = self._build_effects()
         self._pointwise = model.effects(self._effects)

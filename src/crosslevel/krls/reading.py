@@ -383,3 +383,14 @@ def spread_rows(values: FloatArray, used: BoolArray) -> FloatArray:
     out: FloatArray = np.full((len(used), *values.shape[1:]), np.nan)
     out[used] = values
     return out
+
+
+def find_places(
+    wanted: str | Sequence[str] | None, argument: str, names: Sequence[str], what: str = "column"
+) -> list[int]:
+    """Find names among those known; all of them when None is wanted."""
+    chosen = list(names) if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+    for name in chosen:
+        if name not in names:
+            raise unknown_name(argument, name, list(names), what)
+    return [list(names).index(name) for name in chosen]

@@ -17,7 +17,8 @@ from scipy import sparse, stats
 
 from crosslevel.data import frames, queries
 from crosslevel.data.columns import Category
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.krls.effects import Effect
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.model import Cells
 from crosslevel.krls.reading import Encoding, read_labels
@@ -225,3 +226,15 @@ def cut_on(groups: Subgroups, cells: Cells, x: FloatArray) -> bool:
     np.maximum.at(high, groups.group, values)
     order = np.argsort(low, kind="stable")
     return bool((high[order][:-1] < low[order][1:]).all())
+
+
+def describe_slices(groups: Subgroups, cells: Cells, effects: Sequence[Effect], names: Sequence[str]) -> list[str]:
+    """Say which effects are shown within slices of their own covariate."""
+    slopes = [e for e in effects if e.switch is None]
+    cut = [e.term for e in slopes if names[e.column] in groups.columns or cut_on(groups, cells, cells.X[:, e.column])]
+    if not cut:
+        return []
+    return [
+        f"the groups are slices of {listed(cut)}, whose own effect is then nearly that at a point: where it changes within "
+        "about one standard deviation, its interval can fall short."
+    ]

@@ -12,7 +12,6 @@ from typing import Any
 
 from crosslevel.charts.chart import Chart
 from crosslevel.charts.matplotlib import draw
-from crosslevel.results import Estimates
 from crosslevel.results.wide import (
     DOCX_WIDTH,
     Wide,
@@ -165,52 +164,3 @@ def _printable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {k: _printable(v) for k, v in value.items()}
     return [_printable(v) for v in value] if isinstance(value, list | tuple) else value
-
-
-@dataclass(frozen=True)
-class Question:
-    """One part of the body: its sentences, one figure, its tables."""
-
-    heading: str
-    sentences: Sequence[str]
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
-class Matter:
-    """What an exhibit is made of, before it is laid out.
-
-    Attributes
-    ----------
-    title : str
-    findings : sequence of str
-        Over all questions; those of each stand with it.
-    overview : sequence of blocks
-        Tables and figures over all questions.
-    questions : sequence of Question
-    data, data_tables : what was done to the data
-    answers : sequence of (name, Estimates)
-        The methods used, each once.
-    why : str
-        Which of them leads, and why.
-    checks : rows of the table of checks
-    checked : sequence of str
-        Further sentences on what was checked.
-    warnings : sequence of str
-    appendix : sequence of blocks
-    settings : sequence of (name, value)
-    """
-
-    title: str
-    findings: Sequence[str]
-    overview: Sequence[Block]
-    questions: Sequence[Question]
-    data: Sequence[str]
-    data_tables: Sequence[Wide]
-    answers: Sequence[tuple[str, Estimates]]
-    why: str
-    checks: Sequence[tuple[str, ...]]
-    checked: Sequence[str]
-    warnings: Sequence[str]
-    appendix: Sequence[Block]
-    settings: Sequence[tuple[str, str]] = field(default_factory=tuple)

@@ -1,4 +1,4 @@
-"""The exhibit: findings as numbered sentences, a figure and tables for each question, data, methods, checks, references, appendix."""
+"""The exhibit of a study: numbered findings, figures and tables of each contest, data, methods, checks, references, appendix."""
 
 from __future__ import annotations
 
@@ -11,101 +11,125 @@ from typing import Any
 import numpy as np
 
 from crosslevel.charts.chart import Chart, Panel
-from crosslevel.charts.intervals import describe_cut, methods_chart, rows_chart
+from crosslevel.charts.intervals import describe_cut, methods_chart
 from crosslevel.charts.words import count, plain
-from crosslevel.ecological.court.choice import UNDETERMINED, candidate_of_choice
+from crosslevel.ecological.court.choice import UNDETERMINED
 from crosslevel.ecological.court.reporting import said_once
-from crosslevel.ecological.court.study import (
-    ContestStudy,
-    PolarizationStudy,
-    describe_summary,
-    describe_tally,
-)
-from crosslevel.errors import InputError
-from crosslevel.reports.document import Block, Document, Facts, Figure, Heading, Items, Matter, Question, Text
+from crosslevel.ecological.court.study import ContestStudy, PolarizationStudy, describe_summary, describe_tally
+from crosslevel.reports.document import Block, Document, Facts, Figure, Heading, Items, Text
 from crosslevel.reports.methods import (
     ASSUMPTIONS,
     CHECK_HEAD,
     NAMES,
     check_row,
-    describe_checks,
     describe_method,
     describe_software,
     references_of,
 )
-from crosslevel.reports.sentences import sentences_of
 from crosslevel.results import Estimates
-from crosslevel.results.table import midpoints
 from crosslevel.results.wide import MOST_ACROSS, Wide, relabeled, wide_tables
 
-REPAIRS = (" left out", "were scaled", "were merged", "were raised", "takes the difference", "taken for zero")
-"""What sentences on repairs of the data say."""
 ON_TOP = 12
 """Findings that stand on top; with more, those of a contest stand in its section, and the numbers go on."""
 MOST_ROWS = 40
 """Rows of a figure on one page."""
 TALLEST = 7.6
 """Inches of a figure on a page, below its heading."""
-LONGEST_FACT = 300
-"""Characters of a diagnostic in the appendix; longer ones are tables for a program."""
 MOST_CONTESTS = 20
 """Contests of one figure."""
 
 
-def exhibit_of(
-    study: PolarizationStudy | None, tables: Mapping[str, Sequence[Estimates]], title: str | None
-) -> Document:
-    """Make the document of a study of racially polarized voting, or of tables by question.
+def exhibit_of(study: PolarizationStudy, districts: Mapping[str, Estimates], title: str | None) -> Document:
+    """Make the document of a study of racially polarized voting.
 
     Parameters
     ----------
-    study : PolarizationStudy, optional
-    tables : mapping of question to its tables
-        The first is the answer. Beside a study they are further questions, such as the performance of districts.
+    study : PolarizationStudy
+    districts : mapping of heading to Estimates
+        Of :func:`crosslevel.ecological.performance`; each has a section of its own.
     title : str, optional
     """
-    matter = _of_tables(tables) if study is None else _of_study(study, tables)
-    return _laid_out(matter if title is None else replace(matter, title=title))
-
-
-def _laid_out(m: Matter) -> Document:
-    on_top = list(m.findings)
-    few = len(on_top) + sum(len(q.sentences) for q in m.questions) <= ON_TOP
-    if few or not on_top:
-        on_top += [s for q in m.questions for s in q.sentences]
-    blocks: list[Block] = [Heading("Findings"), Items(on_top, 1)]
-    blocks += [Text(m.why)] if m.why else []
-    blocks += m.overview
+    n, first = len(study.contests), next((g for g in study.groups if g != study.reference), study.reference)
+    lead, answers = next(iter(study.contests.values())), _answers(study)
+    contests: list[Block] = []
+    appendix: list[Block] = []
+    legend: dict[str, None] = {}
+    overall = list(describe_tally(study.tally, study.reference))
+    said = _sections(study, districts)
+    few = len(overall) + sum(map(len, said.values())) <= ON_TOP
+    on_top = [*overall, *(s for own in said.values() for s in own)] if few or not overall else overall
     number = len(on_top) + 1
-    for question in m.questions:
-        blocks.append(Heading(question.heading, page=len(m.questions) > 1))
-        if question.sentences and not (few or not m.findings):
-            blocks.append(Items(question.sentences, number))
-            number += len(question.sentences)
-        blocks += question.blocks
-    blocks += [
-        Heading("Data", page=len(m.questions) > 1),
-        Items(m.data or ["The data were taken as they are."]),
-        *m.data_tables,
-    ]
-    blocks += [
-        Heading("Methods"),
-        *(Text(describe_method(name, found)) for name, found in m.answers),
-        Text(describe_software()),
-    ]
-    blocks += [Heading("Assumptions and what was checked"), Text(ASSUMPTIONS)]
-    if m.checks:
-        blocks.append(_table("What was checked, by question", CHECK_HEAD, m.checks))
-    blocks += [Items(list(m.checked))] if m.checked else []
-    blocks += [Heading("What the reader should know", 3), Items(list(m.warnings))] if m.warnings else []
-    blocks += [Heading("References"), Items(references_of(m.answers))]
-    blocks += [
-        Heading("Appendix", page=True),
-        *m.appendix,
-        Heading("Settings", 3),
-        Facts(m.settings),
-    ]
-    return Document(m.title, blocks)
+    for name, own in said.items():
+        contests.append(Heading(name, page=len(said) > 1))
+        if own and not few and overall:
+            contests.append(Items(own, number))
+            number += len(own)
+        if name in study.contests:
+            blocks, marks = _contest(study, study.contests[name], first)
+            legend |= dict.fromkeys(re.split(r"(?<=\.) ", marks))
+            side = relabeled(study.contests[name].comparison, {"method": NAMES}, strict=False)
+            appendix += wide_tables(
+                side, "outcome", f"{name}: share of each group's voters with each candidate, by method"
+            )
+        else:
+            blocks = _districts(name, districts[name])
+        contests += blocks
+    prints = [f"Fingerprint of the {name} read: {digest}." for name, digest in study.provenance.data.items()]
+    groups = f"Groups: {', '.join(lead.tables.groups)}. Group of reference: {study.reference}."
+    checks = [check_row(name, c.answers[study.lead], c.voters[study.lead]) for name, c in study.contests.items()]
+    warnings = _warnings(study, answers, districts)
+    know: list[Block] = [Heading("What the reader should know", 3), Items(warnings)] if warnings else []
+    facts = [(k, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for k, v in study.settings.items()]
+    return Document(
+        f"Racially polarized voting in {count(n, 'contest')}" if title is None else title,
+        [
+            Heading("Findings"),
+            Items(on_top, 1),
+            Text(study.lead_reason),
+            Heading("All contests"),
+            *_overview(study, first),
+            Text(f"In the figures by contest: {' '.join(legend)}"),  # said once, so that a contest fits on a page
+            *contests,
+            Heading("Data", page=len(said) > 1),
+            Items([groups, *prints, *study.data_notes]),
+            _data_table(study),
+            Heading("Methods"),
+            *(Text(describe_method(name, found)) for name, found in answers.items()),
+            Text(describe_software()),
+            Heading("Assumptions and what was checked"),
+            Text(ASSUMPTIONS),
+            _table("What was checked, by contest", CHECK_HEAD, checks),
+            Items([_agreement(study)]),
+            *know,
+            Heading("References"),
+            Items(references_of(answers)),
+            Heading("Appendix", page=True),
+            *appendix,
+            _diagnostics_table(study),
+            Heading("Settings", 3),
+            Facts(facts),
+        ],
+    )
+
+
+def _sections(study: PolarizationStudy, districts: Mapping[str, Estimates]) -> dict[str, list[str]]:
+    """Give the findings of every contest, and of every table of districts, by heading."""
+    rows = study.summary.table.to_pylist()
+    of = [r["contest"] for r in rows if r["group"] != study.reference and r["likeliest"] is not None]
+    said: dict[str, list[str]] = {name: [] for name in study.contests}
+    for name, sentence in zip(of, describe_summary(study.summary, study.reference), strict=True):
+        said[name].append(sentence)
+    return said | {heading: list(found.diagnostics["findings"]) for heading, found in districts.items()}
+
+
+def _answers(study: PolarizationStudy) -> dict[str, Estimates]:
+    """Give an answer of every method, the leading one first: of the first contest, or of one where its search did not converge."""
+    answers = {study.lead: next(iter(study.contests.values())).voters[study.lead]}
+    for contest in study.contests.values():
+        for method, found in contest.voters.items():
+            if method not in answers or found.diagnostics.get("converged") is False:
+                answers[method] = found
+    return answers
 
 
 def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "", left: int = 1) -> Wide:
@@ -123,55 +147,10 @@ def _figure(caption: str, chart: Chart) -> Figure:
     return Figure(caption, replace(chart, inches=(min(wide, 7.2), min(high, TALLEST)), note=""))
 
 
-# ---- any tables -----------------------------------------------------------------------------------------------------
-
-
-def _of_tables(tables: Mapping[str, Sequence[Estimates]]) -> Matter:
-    questions, data, warnings, checks = [], [], [], []
-    answers: dict[str, Estimates] = {}
-    settings: list[tuple[str, str]] = []
-    for heading, parts in tables.items():
-        main = parts[0]
-        questions.append(_question(heading, parts))
-        repairs = [w for w in main.warnings if _on_data(w)]
-        data += [f"{heading}: {w}" for w in repairs]
-        warnings += [f"{heading}: {w}" for p in parts for w in _told(p) if w not in repairs]
-        for part in parts:
-            answers.setdefault(part.method, part)
-        if main.kind in ("cells", "comparison"):
-            checks.append(check_row(heading, main, main))
-        settings += _settings(heading, main)
-    every = [part for parts in tables.values() for part in parts]
-    return Matter(
-        title=next(iter(tables)),
-        findings=(),
-        overview=(),
-        questions=questions,
-        data=list(dict.fromkeys(data)),
-        data_tables=(),
-        answers=list(answers.items()),
-        why="",
-        checks=checks,
-        checked=describe_checks(every),
-        warnings=list(dict.fromkeys(warnings)),
-        appendix=[b for heading, parts in tables.items() for b in _diagnostics(heading, parts[0])],
-        settings=settings,
-    )
-
-
 def _told(found: Estimates) -> list[str]:
     """Give the warnings of a table, and say that its search did not converge."""
     failed = found.diagnostics.get("converged") is False and not any("converge" in w for w in found.warnings)
     return [*found.warnings, *(["the search did not converge."] if failed else [])]
-
-
-def _question(heading: str, parts: Sequence[Estimates]) -> Question:
-    """Show the tables of one question: a figure of the first, and all of them wide."""
-    main = parts[0]
-    if main.kind == "performance":
-        return Question(heading, _findings(main, parts), _districts(heading, main))
-    wide = [w for part in parts for w in wide_tables(part, caption=f"{heading}: {part.title or part.method}")]
-    return Question(heading, _findings(main, parts), [_picture(heading, main), *wide])
 
 
 def _districts(heading: str, found: Estimates) -> list[Block]:
@@ -196,109 +175,9 @@ def _performance(row: Mapping[str, Any] | None) -> tuple[str, str]:
     return whose, "" if p is None else f"most votes {p:.2f}"
 
 
-def _on_data(sentence: str) -> bool:
-    """Tell whether a warning says what was done to the data."""
-    return any(word in sentence for word in REPAIRS)
-
-
-def _findings(main: Estimates, parts: Sequence[Estimates]) -> list[str]:
-    """Say what was found: the sentences that the tables carry, the candidates of choice, or what every page says."""
-    found = [str(s) for part in parts for s in part.diagnostics.get("findings", ())]
-    if not found and not midpoints(main).any() and main.kind == "cells" and "method" not in main.keys:
-        try:
-            found = [str(s) for s in candidate_of_choice(main).diagnostics["findings"]]
-        except InputError:
-            found = []  # a table of one outcome, or without counts
-    return found or [s.removeprefix("Found: ") for s in sentences_of(main)[1:2]]
-
-
-def _picture(heading: str, main: Estimates) -> Figure:
-    rows = MOST_ROWS // 5 if "method" in main.keys else MOST_ROWS
-    if "method" in main.keys:
-        chart = methods_chart(main, max_cells=rows)
-    else:
-        short = main if len(main) <= rows else replace(main, table=main.table.slice(0, rows), draws=None)
-        chart = rows_chart(short, largest_first=False)
-    more = f" The first {rows} of {len(main):,} are drawn." if len(main) > rows and "method" not in main.keys else ""
-    return _figure(f"{heading}. {_for_print(chart.caption)}{more}", chart)
-
-
-def _for_print(caption: str) -> str:
-    return caption.replace(" Hover for the numbers.", "")
-
-
-def _diagnostics(heading: str, found: Estimates) -> list[Block]:
-    rows = [(str(n), plain(v)) for n, v in found.diagnostics.items() if n not in ("findings", "seconds", "by_method")]
-    short = [(n, v) for n, v in rows if len(v) <= LONGEST_FACT]
-    return [Heading(f"Diagnostics: {heading}", 3), Facts(short)] if short else []
-
-
-def _settings(heading: str, found: Estimates) -> list[tuple[str, str]]:
-    told = found.provenance
-    seed = [] if told.seed is None else [(f"{heading}: seed", str(told.seed))]
-    return [(f"{heading}: call", told.call), *seed, *((f"{heading}: {n}", v) for n, v in told.data.items())]
-
-
-# ---- a study of racially polarized voting ----------------------------------------------------------------------------
-
-
-def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]]) -> Matter:
-    first = next((g for g in study.groups if g != study.reference), study.reference)
-    sentences = dict(zip(_sentence_rows(study), describe_summary(study.summary, study.reference), strict=True))
-    per_contest = {c: [s for (name, _), s in sentences.items() if name == c] for c in study.contests}
-    questions: list[Question] = []
-    legend: dict[str, None] = {}
-    for name, contest in study.contests.items():
-        blocks, said = _contest(study, contest, first)
-        questions.append(Question(name, per_contest[name], blocks))
-        legend |= dict.fromkeys(re.split(r"(?<=\.) ", said))
-    questions += [_question(heading, parts) for heading, parts in tables.items()]
-    lead = next(iter(study.contests.values()))
-    answers = {m: c.voters[m] for c in reversed(study.contests.values()) for m in c.voters}  # of the first contest
-    answers |= {
-        m: v for c in study.contests.values() for m, v in c.voters.items() if v.diagnostics.get("converged") is False
-    }
-    ordered = [study.lead, *(m for m in answers if m != study.lead)]
-    lost: dict[str, list[str]] = {}
-    for name, contest in study.contests.items():
-        for method, why in contest.left_out.items():
-            lost.setdefault(f"{method} is left out: {why}", []).append(name)
-    left = said_once(lost, len(study.contests))
-    beside = [f"{heading}: {w}" for heading, parts in tables.items() for p in parts for w in _told(p)]
-    prints = [f"Fingerprint of the {name} read: {digest}." for name, digest in study.provenance.data.items()]
-    return Matter(
-        title=f"Racially polarized voting in {count(len(study.contests), 'contest')}",
-        findings=describe_tally(study.tally, study.reference),
-        overview=[
-            Heading("All contests"),
-            *_overview(study, first),
-            Text(f"In the figures by contest: {' '.join(legend)}"),  # said once, so that a contest fits on a page
-        ],
-        questions=questions,
-        data=[
-            f"Groups: {', '.join(lead.tables.groups)}. Group of reference: {study.reference}.",
-            *prints,
-            *study.data_notes,
-        ],
-        data_tables=[_data_table(study)],
-        answers=[(m, answers[m]) for m in ordered],
-        why=study.lead_reason,
-        checks=[check_row(n, c.answers[study.lead], c.voters[study.lead]) for n, c in study.contests.items()],
-        checked=[_agreement(study)],
-        warnings=list(dict.fromkeys([*_warnings(study, ordered), *left, *beside])),
-        appendix=[*_appendix(study), _diagnostics_table(study)],
-        settings=[
-            (n, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for n, v in study.settings.items()
-        ],
-    )
-
-
-def _sentence_rows(study: PolarizationStudy) -> list[tuple[str, str]]:
-    rows = study.summary.table.to_pylist()
-    return [(r["contest"], r["group"]) for r in rows if r["group"] != study.reference and r["likeliest"] is not None]
-
-
-def _warnings(study: PolarizationStudy, methods: Sequence[str]) -> list[str]:
+def _warnings(
+    study: PolarizationStudy, methods: Mapping[str, Estimates], districts: Mapping[str, Estimates]
+) -> list[str]:
     """Say what the reader should know of the tables shown, method by method, each once with its contests before it."""
     said: list[str] = []
     for method in methods:
@@ -308,7 +187,13 @@ def _warnings(study: PolarizationStudy, methods: Sequence[str]) -> list[str]:
                 if text not in contest.tables.notes:
                     where.setdefault(f"{method}: {text}", []).append(name)
         said += said_once(where, len(study.contests))
-    return said
+    lost: dict[str, list[str]] = {}
+    for name, contest in study.contests.items():
+        for method, why in contest.left_out.items():
+            lost.setdefault(f"{method} is left out: {why}", []).append(name)
+    said += said_once(lost, len(study.contests))
+    said += [f"{heading}: {text}" for heading, found in districts.items() for text in _told(found)]
+    return list(dict.fromkeys(said))
 
 
 def _percent(value: float | None, low: float | None = None, high: float | None = None) -> tuple[str, str]:
@@ -435,7 +320,7 @@ def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> tup
     blocks += wide_tables(
         side, "group", f"{contest.name}: support for {candidate} among each group's voters, by method"
     )
-    return blocks, _for_print(chart.caption)
+    return blocks, chart.caption.replace(" Hover for the numbers.", "")
 
 
 def _data_table(study: PolarizationStudy) -> Wide:
@@ -450,15 +335,6 @@ def _agreement(study: PolarizationStudy) -> str:
     rows = [r for r in study.summary.table.to_pylist() if r["candidate"] is not None]
     agree = sum(r["methods_agreeing"] == r["methods"] for r in rows)
     return f"All methods that answer name the same candidate of choice in {agree:,} of {len(rows):,} cases (groups in contests)."
-
-
-def _appendix(study: PolarizationStudy) -> list[Block]:
-    """Give every method's shares, contest by contest."""
-    made: list[Block] = []
-    for name, contest in study.contests.items():
-        side = relabeled(contest.comparison, {"method": NAMES}, strict=False)
-        made += wide_tables(side, "outcome", f"{name}: share of each group's voters with each candidate, by method")
-    return made
 
 
 def _diagnostics_table(study: PolarizationStudy) -> Wide:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 
-from crosslevel.charts.words import count, points
+from crosslevel.charts.words import points
 from crosslevel.reports.sentences import PAPERS
 from crosslevel.results import Estimates
 from crosslevel.results.provenance import installed_version
@@ -33,13 +32,12 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "rest, as courts have seen it. The tables are fitted one by one, so that shares need not add up.",
         "King",
     ),
-    "king": ("King's truncated bivariate normal model of a 2 x 2 table, with the bounds of every unit.", "King"),
-    "multinomial": (
+    "multinomial_dirichlet": (
         "The Multinomial-Dirichlet model (hierarchical, R x C) draws the shares of every unit from one Dirichlet distribution for each "
         "group.",
         "multinomial",
     ),
-    "contextual": (
+    "rxc": (
         "The contextual R x C model of crosslevel fits the counts of all groups and outcomes at once, with overdispersion and a stated "
         "contextual slope of {contextual_slope} ± {contextual_slope_sd}: how far rates go along with composition, which "
         "margins cannot tell.",
@@ -49,15 +47,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "The neighborhood model gives every group the shares of its unit; it is a baseline.",
         "neighborhood",
     ),
-    "bounds": (
-        "The method of bounds states what the counts of every unit imply with certainty, and assumes nothing.",
-        "bounds",
-    ),
     "rxc_em": ("The EM algorithm fits multinomial shares that are constant over units.", ""),
 }
-"""Beginning of a method's words or name -> what it does, and the key of its paper."""
+"""Name of a method of a study -> what it does, and the key of its paper."""
 NAMES = {
-    "homogeneous": "Homogeneous units", "goodman": "Goodman", "king_iterated": "King, iterated 2 x 2", "king": "King",
+    "homogeneous": "Homogeneous units", "goodman": "Goodman", "king_iterated": "King, iterated 2 x 2",
     "multinomial_dirichlet": "Multinomial-Dirichlet", "rxc": "Contextual R x C (rxc)", "neighborhood": "Neighborhood", "rxc_em": "EM",
 }  # fmt: skip
 """Methods as a document calls them."""
@@ -75,56 +69,14 @@ CHECK_PAPERS = (
 )
 
 
-EXACT = {"multinomial_dirichlet": "multinomial", "rxc": "contextual"} | {
-    key: key for key in SENTENCES if key not in ("multinomial", "contextual")
-}
-"""Name of a method -> its key."""
-BEGINNINGS = {
-    "king's truncated bivariate normal, iterated": "king_iterated", "king's ": "king", "multinomial-dirichlet": "multinomial",
-    "multinomial em": "rxc_em", "contextual r x c": "contextual", "homogeneous units": "homogeneous",
-    "goodman": "goodman", "neighborhood": "neighborhood", "bounds": "bounds",
-}  # fmt: skip
-"""Beginning of a method's words -> its key; the longer first."""
-
-
-def method_key(name: str, words: str = "") -> str:
-    """Find which method made an answer, by its name or the beginning of its words; "" where it is none of a table of counts.
-
-    Examples
-    --------
-    >>> method_key("rxc_em"), method_key("", "multinomial EM, stopped at 1e-8"), method_key("", "raking")
-    ('rxc_em', 'rxc_em', '')
-    """
-    said = words.casefold()
-    return EXACT.get(name) or next((key for start, key in BEGINNINGS.items() if said.startswith(start)), "")
-
-
-def _methods_of(name: str, found: Estimates) -> dict[str, Mapping[str, Any]]:
-    """Give the methods of an answer with what each tells of itself: one, or those of a comparison by the names they were called by."""
-    if found.kind != "comparison" or "method" not in found.keys:
-        return {name: found.diagnostics}
-    shown = list(dict.fromkeys(str(m) for m in found["method"].tolist()))
-    told = found.diagnostics.get("by_method", {})
-    names = list(told) if len(told) == len(shown) else shown  # labels do not change what the methods are
-    return {n: told.get(n, {}) for n in names}
-
-
-def _keys_of(name: str, found: Estimates) -> dict[str, str]:
-    names = _methods_of(name, found)
-    return {n: method_key(n, found.method if n == name else n) for n in names}
-
-
 def describe_method(name: str, found: Estimates) -> str:
-    """Say what a method does, or each of several compared, with the options and the numbers of this answer's provenance."""
-    keys, told = _keys_of(name, found), _methods_of(name, found)
-    said = []
-    for n, key in keys.items():
-        values = {o: told[n].get(o, "–") for o in ("threshold", "weights", "contextual_slope", "contextual_slope_sd")}
-        text = SENTENCES[key][0].format(**values) if key else f"{found.method if n == name else n}."
-        if key == "goodman" and (told[n].get("bounded") or "constrained to [0, 1]" in found.method):
-            text = text.replace(LEAVES, "; the shares are constrained to the range from 0 to 100 %")
-        said.append(text + (" The search did not converge everywhere." if told[n].get("converged") is False else ""))
-    text = " ".join(said)
+    """Say what a method does, with the options and the numbers of this answer's provenance."""
+    told = found.diagnostics
+    values = {o: told.get(o, "–") for o in ("threshold", "weights", "contextual_slope", "contextual_slope_sd")}
+    text = SENTENCES[name][0].format(**values)
+    if found.level is None:  # Goodman's regression has no interval where it is bounded
+        text = text.replace(LEAVES, "; the shares are constrained to the range from 0 to 100 %")
+    text += " The search did not converge everywhere." if told.get("converged") is False else ""
     if found.level is not None:
         text += f" Intervals are at the level of {100 * found.level:.10g} % ({found.interval})."
     if found.draws is not None:
@@ -139,11 +91,10 @@ def describe_software() -> str:
     return f"Computed with crosslevel {installed_version()}, Python {platform.python_version()}, {versions}."
 
 
-def references_of(answers: Iterable[tuple[str, Estimates]]) -> list[str]:
+def references_of(methods: Iterable[str]) -> list[str]:
     """List the papers of the methods used and of the checks, in alphabetical order."""
-    keys = (key for name, found in answers for key in _keys_of(name, found).values())
-    papers = [PAPERS[SENTENCES[key][1]] for key in (*keys, "bounds") if key and SENTENCES[key][1]]
-    return sorted(dict.fromkeys((*papers, *CHECK_PAPERS)))
+    papers = [SENTENCES[name][1] for name in methods]
+    return sorted({*(PAPERS[paper] for paper in ("bounds", *papers) if paper), *CHECK_PAPERS})
 
 
 def check_row(name: str, answer: Estimates, shown: Estimates) -> tuple[str, ...]:
@@ -180,21 +131,3 @@ def check_row(name: str, answer: Estimates, shown: Estimates) -> tuple[str, ...]
 CHECK_HEAD = (
     "question", "units", "converged", "width of bounds, median", "estimates outside bounds", "CAR test, p", "largest move, slope 0 to 0.7",
 )  # fmt: skip
-
-
-def describe_checks(found: Sequence[Estimates]) -> list[str]:
-    """Say what tests and sensitivity analyses among the tables found."""
-    said = []
-    for table in found:
-        names = table.table.column_names
-        if "robustness_value" in names:
-            least = np.asarray(table["robustness_value"], dtype=float)
-            if np.isfinite(least).any():
-                said.append(
-                    f"Sensitivity: an omitted variable that explains {100 * float(np.nanmin(least)):.0f} % of the variance of outcome and "
-                    f"composition is enough to move the least robust of {count(len(table), 'estimate')}."
-                )
-        elif "p_value" in names and table.method.startswith("test of constant rates"):
-            p = float(table["p_value"][-1])
-            said.append(f"Test of constant rates (CAR): p = {p:.3g} for all outcomes together.")
-    return said

@@ -20,6 +20,7 @@ from crosslevel.charts.chart import Places
 from crosslevel.charts.kinds import KINDS, charts_of
 from crosslevel.charts.maps import by_names_of, estimate_map
 from crosslevel.charts.matplotlib import draw
+from crosslevel.data import checks
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.study import PolarizationStudy
@@ -205,7 +206,8 @@ def report(
     ----------
     results : Estimates, fitted model, or mapping of heading to these
         A heading may also have a list of Estimates and models, which share a section; the first is its table. Also a list of
-        (heading, result) pairs; and the study of :func:`crosslevel.ecological.rpv`, alone or, for an exhibit, first in such a list.
+        (heading, result) pairs, and the study of :func:`crosslevel.ecological.rpv`. An exhibit is of a study, alone or first in a list
+        with pairs of a heading and its answer of :func:`crosslevel.ecological.performance`.
     path : path, optional
         Where to write the page; nothing is written when not given.
     title : str, optional
@@ -221,8 +223,8 @@ def report(
     labels : mapping of column to (mapping of code to words), optional
         Words for codes, ``{"eth5": {1: "white", 2: "Black"}}``, in every table and chart.
     template : {"page", "exhibit"}
-        A page to click through; or a document to print and file: numbered findings, a figure and wide tables for each heading, the data,
-        the methods with their papers and versions, what was checked, references. It has ``to_docx`` too.
+        A page to click through; or a study as a document to print and file: numbered findings, a figure and wide tables for each contest,
+        the data, the methods with their papers and versions, what was checked, references. It has ``to_docx`` too.
     bundle : path, optional
         Of an exhibit: a new folder for the exhibit, the results to the last bit, settings, seeds, versions and hashes.
     inputs : sequence of path, optional
@@ -248,29 +250,23 @@ def report(
         raise InputError(f"bundle={str(bundle)!r} is of an exhibit; pass template='exhibit' too.")
     if inputs is not None and bundle is None:
         raise InputError(f"inputs={list(inputs)!r} are for a bundle; pass bundle= too.")
-    study, rest = _study_of(results) if template == "exhibit" else (None, results)
-    if study is not None and labels is not None:
-        raise InputError(
-            f"labels={labels!r} has no place with a study, which has words already: rpv(groups={{'Black': 'column'}})."
-        )
-    named = {} if study is not None and not rest else _named(rest)
-    tables = {heading: tables_of(result, heading) for heading, result in named.items()}
-    if labels is not None:
-        check_labels(labels, [e for parts in tables.values() for e in parts])
-        tables = {h: [relabeled(e, labels, strict=False) for e in parts] for h, parts in tables.items()}
     if template == "exhibit":
-        for name, value in (("figures", figures), ("polygons", polygons), ("coords", coords)):
-            if value is not None:
-                raise InputError(
-                    f"{name} has no place in template='exhibit', which draws one figure for each heading; leave it out."
-                )
-        document = exhibit_of(study, tables, title)
+        idle = {"figures": figures, "polygons": polygons, "coords": coords, "labels": labels}
+        checks.refuse_idle_arguments(
+            report, idle, "with template='exhibit', which has figures and words of its own; use template='page'"
+        )
+        study, districts = _study_of(results)
+        document = exhibit_of(study, districts, title)
         exhibit = Exhibit(document.described(), document)
         if path is not None:
             exhibit.save(path)
         if bundle is not None:
-            seal(exhibit, study, tables, bundle, inputs or ())
+            seal(exhibit, study, districts, bundle, inputs or ())
         return exhibit
+    tables = {heading: tables_of(result, heading) for heading, result in _named(results).items()}
+    if labels is not None:
+        check_labels(labels, [e for parts in tables.values() for e in parts])
+        tables = {h: [relabeled(e, labels, strict=False) for e in parts] for h, parts in tables.items()}
     interactive = vega.available()
     shapes = _shapes(tables, polygons, coords)
     sections = [section_of(heading, parts, shapes=shapes) for heading, parts in tables.items()]
@@ -377,13 +373,19 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _study_of(results: Any) -> tuple[PolarizationStudy | None, Any]:
-    """Tell a study from what else is shown: a study alone, or with (heading, result) pairs behind it in a list."""
-    if isinstance(results, PolarizationStudy):
-        return results, ()
-    if isinstance(results, list | tuple) and results and isinstance(results[0], PolarizationStudy):
-        return results[0], list(results[1:])
-    return None, results
+def _study_of(results: Any) -> tuple[PolarizationStudy, dict[str, Estimates]]:
+    """Give a study and the tables of proposed districts beside it."""
+    study, *beside = results if isinstance(results, list | tuple) and results else [results]
+    if not isinstance(study, PolarizationStudy) or not all(_is_pair(p) and _of_districts(p[1]) for p in beside):
+        raise InputError(
+            "an exhibit is made of a study; pass that of crosslevel.ecological.rpv, alone or in a list with pairs of a heading and the "
+            "answer of crosslevel.ecological.performance. Other results have a page (template='page') and wide tables (to_latex, to_docx)."
+        )
+    return study, _once(beside)
+
+
+def _of_districts(found: Any) -> bool:
+    return isinstance(found, Estimates) and found.kind == "performance"
 
 
 def _is_pair(value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -16,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crosslevel.data.batches.formats import WILDCARDS, matches
 from crosslevel.ecological.court.study import PolarizationStudy
 from crosslevel.errors import FileError, MissingExtraError
 from crosslevel.reports.methods import SOFTWARE
@@ -31,8 +31,8 @@ RESULTS, MANIFEST, COMMAND, INPUTS = "results", "manifest-sha256.txt", "command.
 
 def seal(
     exhibit: Exhibit,
-    study: PolarizationStudy | None,
-    tables: Mapping[str, Sequence[Estimates]],
+    study: PolarizationStudy,
+    districts: Mapping[str, Estimates],
     folder: str | os.PathLike[str],
     inputs: Sequence[str | os.PathLike[str]] = (),
     command: Sequence[str] = (),
@@ -42,8 +42,8 @@ def seal(
     Parameters
     ----------
     exhibit : Exhibit
-    study : PolarizationStudy, optional
-    tables : mapping of heading to its tables
+    study : PolarizationStudy
+    districts : mapping of heading to Estimates
     folder : path
         New, or empty.
     inputs : sequence of path
@@ -60,15 +60,14 @@ def seal(
     except OSError as error:
         raise FileError(f"bundle {out} cannot be made ({error.strerror}); name a folder you may write to.") from error
     write_formats(exhibit, out)
-    found = dict(_results(study, tables))
-    for name, text in result_texts(study, tables).items():
+    found = dict(_results(study, districts))
+    for name, text in result_texts(study, districts).items():
         path = out / RESULTS / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(text, path)
-    first = next(iter(found.values()))
-    settings = {} if study is None else study.settings
     calls = {name: e.provenance.as_dict() for name, e in found.items()}
-    _write_json({"settings": settings, "seed": first.provenance.seed, "provenance": calls}, out / "settings.json")
+    seed = study.provenance.seed
+    _write_json({"settings": study.settings, "seed": seed, "provenance": calls}, out / "settings.json")
     _write_json(_versions(), out / "versions.json")
     _write_json(hashed, out / INPUTS)
     _write_json(list(command), out / COMMAND)
@@ -86,11 +85,11 @@ def write_formats(exhibit: Exhibit, folder: Path) -> dict[str, Path]:
     return made
 
 
-def result_texts(study: PolarizationStudy | None, tables: Mapping[str, Sequence[Estimates]]) -> dict[str, str]:
+def result_texts(study: PolarizationStudy, districts: Mapping[str, Estimates]) -> dict[str, str]:
     """Give the exact text of every result by the name of its file, without draws and without seconds."""
     return {
         f"{name}.json": replace(table, diagnostics=_timeless(table.diagnostics)).to_json(draws=False)
-        for name, table in _results(study, tables)
+        for name, table in _results(study, districts)
     }
 
 
@@ -152,9 +151,13 @@ def changed_input(folder: Path) -> str | None:
             return row["path"]
     known = {row["path"] for row in rows}
     for given in dict.fromkeys(row["of"] for row in rows if "of" in row):
-        for path in _files_of(given):
-            if str(path) not in known and sealed not in path.resolve().parents:
-                return str(path)
+        try:
+            more = (str(p) for p in _files_of(given) if str(p) not in known and sealed not in p.resolve().parents)
+            added = next(more, None)
+        except (OSError, RuntimeError) as error:
+            raise FileError(f"{given}, of the inputs of {folder}, cannot be listed ({error}).") from error
+        if added is not None:
+            return added
     return None
 
 
@@ -187,7 +190,7 @@ def _files_of(given: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(given)
     if path.is_dir():
         return (p for p in path.rglob("*") if p.is_file())
-    return map(Path, glob.iglob(str(given)))  # noqa: PTH207 a pattern may be absolute
+    return matches(path) if any(mark in str(given) for mark in WILDCARDS) else iter([path] * path.is_file())
 
 
 def _files(given: str | os.PathLike[str]) -> list[Path]:
@@ -206,15 +209,11 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _results(
-    study: PolarizationStudy | None, tables: Mapping[str, Sequence[Estimates]]
-) -> Iterator[tuple[str, Estimates]]:
+def _results(study: PolarizationStudy, districts: Mapping[str, Estimates]) -> Iterator[tuple[str, Estimates]]:
     """Name every table of the results by the file it goes into."""
-    for i, (heading, parts) in enumerate(tables.items(), 1):
-        first = f"{i:02d}-" if study is None else ""
-        yield from ((f"{first}{_stem(heading)}-{k}", part) for k, part in enumerate(parts, 1))
-    if study is None:
-        return
+    yield from (
+        (f"districts-{i:02d}-{_stem(heading)}", found) for i, (heading, found) in enumerate(districts.items(), 1)
+    )
     yield from (("summary", study.summary), ("tally", study.tally))
     for i, (heading, contest) in enumerate(study.contests.items(), 1):
         here = f"{i:02d}-{_stem(heading)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
@@ -149,13 +148,6 @@ def test_the_order_of_rows_does_not_matter_and_areas_may_lack_a_bin(pooled):
     assert 500 < found["estimate"][1] < 1000
 
 
-def test_what_pooled_areas_are_told():
-    low, high = [0, 0, 70] * 2, [64, 65, 90] * 2
-    with pytest.warns(CrosslevelWarning):
-        gp = BinnedCountGP().fit(Intervals(low, high), [5000, 5100, 900, 5000, 5002, 700], pool=list("aaabbb"))
-    assert any("1 gap(s)" in n and "from 65 to 70" in n for n in gp.warnings_)
-
-
 def test_ages_by_gender_as_boxes():
     code = np.repeat([0.0, 1.0], 6)
     bins = Boxes(np.column_stack([LOW, code]), np.column_stack([HIGH, code]), point_axes=[1])
@@ -273,15 +265,6 @@ def test_bad_questions(gp, pooled):
             ask()
 
 
-@pytest.mark.parametrize("likelihood", ["poisson", "binomial"])
-@pytest.mark.parametrize("large", [1e16, 1e300])
-def test_counts_that_no_number_holds_exactly_are_refused(likelihood, large):
-    trials = {"trials": [large] * 3} if likelihood == "binomial" else {}
-    y = [large / 2, large / 4, 0.0] if trials else [large, 60, 30]
-    with pytest.raises(InputError):
-        BinnedCountGP(likelihood).fit(Intervals.from_edges([0, 10, 20, 30]), y, **trials)
-
-
 def test_totals_that_are_kept_have_no_error_and_print_as_counts():
     model = BinnedCountGP().fit(
         Intervals.ages(["0-17", "18-24", "25-44", "45-64", "65+"]), [8120, 4301, 11020, 9800, 28920], tail=8
@@ -331,34 +314,6 @@ def test_overlapping_bins_of_areas_keep_what_is_known_of_them():
     np.testing.assert_allclose(found["estimate"], counts, rtol=0.03)
     assert (found["std_error"] < 1.5 * np.sqrt(counts)).all()
     assert (found["std_error"] > 0.4 * np.sqrt(counts)).all()
-
-
-def test_a_share_that_no_smooth_curve_has_is_named():
-    bins = Intervals.from_edges([0, 800, 804, 890, 1100, 3500, 140_000])
-    found = BinnedCountGP("binomial", "eq").fit(bins, [100, 2, 0, 0, 50, 0], trials=[1e4, 2, 1e6, 50, 50, 50])
-    assert any("no curve as smooth" in text and "row 0: 0.01 observed" in text for text in found.warnings_)
-    plain = BinnedCountGP("binomial", "eq").fit(Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], trials=[20, 20, 20])
-    assert not any("no curve as smooth" in text for text in plain.warnings_)
-
-
-@pytest.mark.parametrize("y", [[0.3, 0.4, 0.3], [28.2, 37.8, 34.0]])
-def test_shares_given_for_counts_are_told(y):
-    bins = Intervals.from_edges([0, 20, 40, 60])
-    with pytest.warns(CrosslevelWarning):
-        BinnedCountGP(random_state=0).fit(bins, y)
-    with pytest.warns(CrosslevelWarning):
-        BinnedCountGP("binomial", random_state=0).fit(bins, y, trials=[100, 100, 100])
-    BinnedCountGP(random_state=0).fit(bins, [0.5, 37.8, 34.0])  # weighted counts
-    BinnedCountGP(random_state=0).fit(bins, [0.5, 37.65, 62.0])  # which add up to nearly a hundred
-
-
-def test_areas_may_be_missing_or_asked_for_in_a_series():
-    bins, y = Intervals([0, 0, 20, 20], [20, 20, 40, 40]), [90, 20, 30, 40]
-    with pytest.raises(InputError):
-        BinnedCountGP().fit(bins, y, pool=pd.Series(["a", "b", "a", None], dtype="string"))
-    fit = BinnedCountGP(random_state=0).fit(bins, y, pool=["a", "b", "a", "b"])
-    asked = fit.predict(Intervals([0], [20]), pool=pd.Series(["b"]))
-    np.testing.assert_allclose(asked, fit.predict(Intervals([0], [20]), pool=["b"]))
 
 
 def test_scales_are_the_posterior_means_over_smooth_kernels():

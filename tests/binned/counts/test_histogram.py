@@ -131,21 +131,6 @@ def test_the_rough_part_has_no_bin_averages_and_leaves_the_mean_alone(one):
     assert np.diag(fit.curve.covariance).sum() > np.diag(smooth.curve.covariance).sum()
 
 
-def test_candidates_have_the_stated_priors():
-    bins = cut()
-    found = candidates(bins)
-    eq = np.array(found.kernel) == "eq"
-    mean_length = np.exp(found.log_prior)[eq] @ np.log(found.length[eq]) / np.exp(found.log_prior)[eq].sum()
-    assert np.exp(mean_length) == pytest.approx(12.0)
-    assert [
-        np.exp(found.log_prior)[np.array(found.kernel) == k].sum() for k in ("matern52", "eq", "wiener")
-    ] == pytest.approx([1 / 3] * 3)
-    # integrated Wiener process: E[f(t)^2] = q^2 t^3 / 3 beside constant and trend
-    i = int(np.flatnonzero(np.array(found.kernel) == "wiener")[4])
-    t = 30.5 / 60
-    assert found.stack([i])[0, 30, 30] == pytest.approx(found.scale[i] ** 2 * t**3 / 3 + 1.0 + 3.0 * (2 * t - 1) ** 2)
-
-
 def test_bins_in_other_units_give_the_same_counts(one):
     _, _, totals, fit = one
     months = fit_counts(cut(EDGES * 12, 12), totals)
@@ -239,15 +224,6 @@ def test_pooling_helps_and_keeps_totals(many):
     assert np.mean(pooled) > np.mean(alone)
 
 
-def test_nested_bins_are_pooled_as_their_differences(many):
-    _, totals, fit = many
-    bins = bins_from_intervals([0, *EDGES[1:-1]], [60, *EDGES[2:]], cell=1)
-    whole = np.column_stack([totals.sum(axis=1), totals[:, 1:]])
-    nested = pool_counts(bins, whole)
-    assert np.allclose(nested.f, fit.f, atol=1e-3)
-    assert expected(nested.area(2), [0], [10]).mean() == pytest.approx(totals[2, 0])
-
-
 def test_areas_may_lack_bins(many):
     _, totals, fit = many
     some = totals.copy()
@@ -277,12 +253,6 @@ def test_bins_left_out_are_predicted(many, one):
     found = leave_one_out_pooled(replace(pooled, totals=odd), n_draws=200)
     assert found.pit[0, 2] > 0.999
     assert found.log_density[0, 2] < together.log_density[0, 2] - 5
-
-
-def test_contradicting_overlaps_cannot_be_kept():
-    bins = bins_from_intervals([0, 20, 0, 0, 20], [40, 60, 20, 60, 40], cell=5)
-    with pytest.raises(InputError):
-        fit_counts(bins, [80, 90, 60, 300, 50], preserve=True).draws()
 
 
 def test_expected_counts_take_their_bins_as_chance():

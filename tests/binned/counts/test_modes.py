@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from crosslevel.binned.counts import modes as modes_module
 from crosslevel.binned.counts.likelihoods import BinomialBins, PoissonBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 
@@ -103,21 +102,6 @@ def test_a_missing_bin_is_a_dropped_row():
     assert np.allclose(with_gap.f, dropped.f, atol=1e-8)
     assert with_gap.log_evidence[0] == pytest.approx(dropped.log_evidence[0], abs=1e-9)
     assert np.allclose(posterior_covariance(with_gap, K), posterior_covariance(dropped, K), atol=1e-9)
-
-
-def test_newton_agrees_with_scoring(monkeypatch):
-    usual = find_modes(eq(0.7, 3.0), OVERLAPPING, PoissonBins(COUNTS), np.full(12, 2.0))
-    monkeypatch.setattr(modes_module, "SCORING_STEPS", 1)
-    newton = find_modes(eq(0.7, 3.0), OVERLAPPING, PoissonBins(COUNTS), np.full(12, 2.0))
-    assert np.allclose(usual.f, newton.f, atol=1e-6)
-    assert newton.log_evidence[0] == pytest.approx(usual.log_evidence[0], abs=1e-7)
-
-
-def test_a_wild_start_and_empty_bins_still_reach_the_mode():
-    like = PoissonBins(np.array([[0.0, 0.0, 1e6]]))
-    usual = find_modes(eq(2.0, 3.0), OVERLAPPING, like, np.full(12, 2.0))
-    wild = find_modes(eq(2.0, 3.0), OVERLAPPING, like, np.full(12, 2.0), start=np.full((1, 12), 25.0))
-    assert np.allclose(usual.f, wild.f, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", [PoissonBins, lambda y: BinomialBins(y, y + 3.0)])

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 
 from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
-from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
-from crosslevel.numerics.evidence import maximize
+from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.integrals.correlations import Correlation
 
 AGES = Intervals.from_edges([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
@@ -240,27 +237,6 @@ def test_few_bins_have_a_prior_that_can_be_taken_away():
     assert free.log_evidence_ >= gp.log_evidence_ - 1e-6
 
 
-def test_scikit_learn_contract():
-    gp = BinnedGP(kernel="matern32", lengthscale=[1.0, 2.0], solver="dense")
-    assert clone(gp).get_params() == gp.get_params()
-    with pytest.raises(Exception, match="fit"):
-        gp.predict([1.0])
-
-
-def test_given_values_are_kept():
-    gp = BinnedGP(lengthscale=12.0, noise=2.0).fit(AGES, PEOPLE, quantity="total")
-    assert gp.hyperparameters_["lengthscale"] == pytest.approx(12.0)
-    assert gp.hyperparameters_["noise"] == pytest.approx(2.0)
-    paper = BinnedGP(lengthscale=12.0 * np.sqrt(2), noise=2.0, convention="paper").fit(AGES, PEOPLE, quantity="total")
-    np.testing.assert_allclose(paper.predict([33.0]), gp.predict([33.0]), rtol=1e-4)
-
-
-def test_a_search_that_does_not_end_gives_no_numbers(monkeypatch):
-    monkeypatch.setattr("crosslevel.binned.gaussian.fit.maximize", partial(maximize, flat=-1.0))
-    with pytest.raises(ConvergenceError):
-        BinnedGP().fit(AGES, PEOPLE, quantity="total")
-
-
 @pytest.mark.parametrize(
     ("params", "call"),
     [
@@ -296,13 +272,6 @@ def test_bad_input(params, call):
         BinnedGP(**params).fit(AGES, given_call.pop("y"), **given_call)
 
 
-def test_one_bin():
-    with pytest.raises(InputError):
-        BinnedGP().fit(Intervals([0], [10]), [5.0], quantity="total")
-    gp = BinnedGP(**FIXED).fit(Intervals([0], [10]), [5.0], quantity="total")
-    assert 4.9 < gp.predict(Intervals([0], [10]))[0] < 5.0
-
-
 def test_bad_questions(gp):
     for ask, _words in (
         (lambda: gp.predict([1.0], quantity="sum"), "quantity='sum'"),
@@ -313,16 +282,6 @@ def test_bad_questions(gp):
     ):
         with pytest.raises(InputError):
             ask()
-
-
-def test_regions_of_another_plane_are_refused():
-    square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]]}
-    more = {"type": "Polygon", "coordinates": [[[1, 0], [2, 0], [2, 1], [1, 1], [1, 0]]]}
-    plane = Polygons([square, more], crs="EPSG:27700")
-    model = BinnedGP(variance=1.0, lengthscale=1.0, noise=0.01, mean=0.0, optimize=False)
-    model.fit(plane, [1.0, 2.0], quantity="total")
-    with pytest.raises(InputError):
-        model.predict(Polygons([square], crs="EPSG:3857"))
 
 
 def mosaic(n=5):
@@ -379,9 +338,3 @@ def test_area_weighting_stands_beside_polygons():
     overlapping = Polygons.join(regions, regions[[0]])
     twice = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(overlapping, [*y, y[0]], quantity="total")
     assert "area_weighted" not in twice.estimate(new).table.column_names
-
-
-def test_white_noise_behind_polygons_is_refused():
-    regions, y, _ = mosaic(3)
-    with pytest.raises(InputError):
-        BinnedGP("eq + white").fit(regions, y, quantity="mean")

@@ -71,18 +71,6 @@ FUNCTIONS = [
         data=("people",),
     ),
     FunctionCase(
-        method(MeanEmbedding, "cost", fitted),
-        {"people": PEOPLE},
-        lambda found: np.array([found.memory_bytes]),
-        variants={
-            "by": ["nobody"],
-            "weight": ["nobody"],
-            "where": ["nobody == 1"],
-            "subgroups": [{"old": "nobody == 1"}],
-        },
-        data=("people",),
-    ),
-    FunctionCase(
         lambda transform=None: MeanEmbedding(16).set_output(transform=transform).fit(BAGS),
         {},
         framed,

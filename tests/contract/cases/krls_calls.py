@@ -46,7 +46,6 @@ FUNCTIONS = [
             "target": ["population", "nonsense"],
             "by": BY,
             "along": ["age", ["age", "treated"], "nobody", With("age", by="arm"), With("age", target="population")],
-            "cluster": [CLUSTER, CLUSTER[:5], np.zeros(len(Y))],
             "differences": [With(True, by="arm"), True],
         },
     ),
@@ -54,14 +53,12 @@ FUNCTIONS = [
         method(KRLS, "effects_covariance", regression),
         {},
         lambda found: found,
-        variants={"target": ["population", "nonsense"], "by": BY, "cluster": [CLUSTER, CLUSTER[:5]]},
+        variants={"target": ["population", "nonsense"], "by": BY},
     ),
     FunctionCase(
         method(KRLS, "summary", regression), {}, np.array, variants={"level": [0.8, 95], "by": ["arm", "nobody"]}
     ),
-    FunctionCase(
-        method(KRLS, "plot_effects", regression), {}, drawn, variants={"kind": ["ranking", "nonsense"]}, neutral=WHERE
-    ),
+    FunctionCase(method(KRLS, "plot_effects", regression), {}, drawn, neutral=WHERE),
     FunctionCase(
         method(KRLS, "score", regression),
         {"X": X.drop(index=7), "y": np.delete(Y, 7)},

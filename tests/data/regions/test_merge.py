@@ -84,12 +84,6 @@ def test_names_and_order_follow_the_smallest_left_key():
     assert regions.members == ((("b",), ("z",)), (("c",),), (("m",),))
 
 
-def test_a_new_region_does_not_rename_the_others():
-    before = merge_regions(SMALL).labels
-    after = merge_regions({"county": [*SMALL["county"], "aa"], "puma": [*SMALL["puma"], 9]}).labels
-    assert set(before) < set(after)
-
-
 def test_codes_are_unique_only_within_their_state():
     crosswalk = {"county": ["01001", "02001"], "state": ["01", "02"], "puma": ["100", "100"]}
     assert merge_regions(crosswalk).n_regions == 1
@@ -111,10 +105,6 @@ def test_a_collapse_counts_as_one_place_and_gives_its_name():
 def test_every_way_to_write_a_rule(rule):
     crosswalk = {"county": ["01001", "02001", "02003"], "puma": [1, 2, 3]}
     assert merge_regions(crosswalk, collapse={"AK": rule}).labels == ("01001", "AK")
-
-
-def test_a_pattern_is_not_a_regular_expression():
-    assert merge_regions({"county": ["a.c", "abc"], "puma": [1, 2]}, collapse={"X": "a.*"}).labels == ("X", "abc")
 
 
 def test_rules_on_several_columns_and_on_integers():
@@ -149,19 +139,19 @@ def test_bad_arguments_get_a_sentence(arguments):
         merge_regions(SMALL, **arguments)
 
 
-def test_bad_crosswalks_get_a_sentence():
-    with pytest.raises(InputError, match="left="):
-        merge_regions({"county": ["a", None], "puma": [1, 2]})
+@pytest.mark.parametrize(
+    ("crosswalk", "options"),
+    [
+        ({"county": ["a", None], "puma": [1, 2]}, {}),
+        ({"county": ["a"], "puma": [1.5]}, {}),
+        ({"county": [], "puma": []}, {}),
+        ({"county": [2001], "puma": [1]}, {"collapse": {"AK": "02*"}}),
+        ({"county": ["015005", "b"], "puma": [1, 2]}, {"join": [(15005, "b")]}),
+    ],
+)
+def test_bad_crosswalks_are_refused(crosswalk, options):
     with pytest.raises(InputError):
-        merge_regions({"county": ["a"], "puma": [1.5]})
-    with pytest.raises(InputError):
-        merge_regions({"county": ["a", "b"], "puma": pa.array([1, 2**63], pa.uint64())})
-    with pytest.raises(InputError):
-        merge_regions({"county": [], "puma": []})
-    with pytest.raises(InputError):
-        merge_regions({"county": [2001], "puma": [1]}, collapse={"AK": "02*"})
-    with pytest.raises(InputError):
-        merge_regions({"county": ["015005", "b"], "puma": [1, 2]}, join=[(15005, "b")])
+        merge_regions(crosswalk, **options)
 
 
 def test_a_key_column_may_itself_be_called_region():

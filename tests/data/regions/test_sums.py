@@ -114,16 +114,6 @@ def test_unmatched_keys_are_an_error_with_their_totals():
     assert merge_regions(SMALL).region_of_right([1, 9], unmatched="report") == ["a+1", None]
 
 
-def test_leading_zeros_are_explained():
-    regions = merge_regions(CODES)
-    with pytest.raises(InputError, match="by="):
-        regions.sum_left({"county": [1001], "dem": [1]}, columns=["dem"])
-    with pytest.raises(InputError):
-        regions.sum_left({"county": ["1001"], "dem": [1]}, columns=["dem"])
-    with pytest.raises(InputError):
-        regions.sum_right({"puma": ["0001"], "n": [1]}, columns=["n"])
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -154,13 +144,3 @@ def test_sums_that_do_not_fit_are_refused(values):
     floats = [float(v) for v in pa.array(values).to_pylist()]
     table, _ = regions.sum_left({"county": ["a", "b"], "n": floats}, columns=["n"])
     assert table["n"][0].as_py() == sum(floats)
-
-
-def test_what_to_do_with_unmatched_keys_is_checked_even_when_all_match():
-    regions = merge_regions(SMALL)
-    with pytest.raises(InputError):
-        regions.sum_left({"county": ["a"], "n": [1]}, columns=["n"], unmatched="ignore")
-    with pytest.raises(InputError):
-        regions.label_left({"county": ["a"]}, unmatched="ignore")
-    with pytest.raises(InputError):
-        regions.region_of_left(["a"], unmatched="ignore")

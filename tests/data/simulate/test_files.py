@@ -11,7 +11,6 @@ import pytest
 
 from crosslevel.data.simulate import files as module
 from crosslevel.data.simulate import nation, write_nation
-from crosslevel.errors import FileError, InputError
 
 
 def same_people(written: pa.Table, people: pa.Table) -> bool:
@@ -52,20 +51,3 @@ def test_a_failure_leaves_no_half_file(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write_nation(tmp_path, 10, 20, files=2, progress=stop)
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["part-000.parquet"]
-
-
-def test_a_folder_with_people_is_not_mixed_with_another_nation(tmp_path):
-    write_nation(tmp_path, 3, 20)
-    with pytest.raises(FileError):
-        write_nation(tmp_path, 3, 20)
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(FileError):
-        write_nation(tmp_path / "file", 3, 20)
-
-
-def test_bad_arguments_get_a_sentence(tmp_path):
-    with pytest.raises(InputError, match="files="):
-        write_nation(tmp_path / "a", 3, 20, files=4)
-    with pytest.raises(InputError, match="sampling_rate="):
-        write_nation(tmp_path / "a", 3, 20, sampling_rate=2)
-    assert not (tmp_path / "a").exists()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.path import Path as Outline
 
-from crosslevel.data.simulate.places import Country, feature_collection, invent_country, smooth_field
+from crosslevel.data.simulate.places import Country, feature_collection, invent_country
 
 
 def directed_edges(country: Country) -> Counter[tuple[tuple[float, ...], tuple[float, ...]]]:
@@ -69,27 +69,6 @@ def test_no_point_is_in_two_polygons_and_every_seed_is_in_its_own():
     assert (inside.any(axis=0) == on_land).all()
     for lon, lat, ring in zip(country.lon, country.lat, country.rings, strict=True):
         assert Outline(ring).contains_point((lon, lat))
-
-
-def test_states_are_compact_blocks_that_use_every_number():
-    country = invent_country(200, 8, np.random.default_rng(0))
-    assert sorted(set(country.state.tolist())) == list(range(8))
-    centers = np.stack([country.xy[country.state == s].mean(axis=0) for s in range(8)])
-    own = np.linalg.norm(country.xy - centers[country.state], axis=1)
-    any_state = np.linalg.norm(country.xy[:, None] - centers, axis=2).min(axis=1)
-    assert (own < any_state + 0.15).all()
-
-
-def test_smooth_fields_are_standardized_and_smooth():
-    rng = np.random.default_rng(0)
-    xy = rng.uniform(-1, 1, (400, 2))
-    field = smooth_field(xy, 0.4, rng)
-    assert field.mean() == pytest.approx(0, abs=1e-12)
-    assert field.std() == pytest.approx(1)
-    gaps = np.linalg.norm(xy[:, None] - xy, axis=2)
-    squares = (field[:, None] - field) ** 2
-    near, far = squares[(gaps > 0) & (gaps < 0.08)].mean(), squares[gaps > 1].mean()
-    assert near < 0.1 * far
 
 
 def test_geojson_follows_the_standard():

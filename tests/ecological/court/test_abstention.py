@@ -61,12 +61,6 @@ def test_names_that_only_look_alike_are_candidates():
     assert abstention_among(["no vote", "Not Voting Party", "no", "none of the above", "other"]) == ()
 
 
-def test_excluding_it_oneself_needs_no_remark():
-    found = ecological.candidate_of_choice(answered(), exclude="did not vote")
-    assert not any("abstention" in w for w in found.warnings)
-    assert found.title.endswith("first, leaving out did not vote")
-
-
 def test_a_lead_over_abstention_is_refused_unless_asked_for():
     result = answered()
     with pytest.raises(InputError):

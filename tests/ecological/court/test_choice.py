@@ -86,14 +86,6 @@ def test_leads_are_over_the_best_of_the_others_with_quantiles_of_the_draws():
     assert third["lead"] == pytest.approx(-0.3)
 
 
-def test_another_level_takes_every_interval_from_the_draws():
-    found = candidate_of_choice(made(), level=0.5)
-    assert found.level == 0.5
-    assert row(found, group="black", outcome="a")["conf_low"] == pytest.approx(np.quantile(DRAWS[:, 0, 0], 0.25))
-    assert found.interval == "quantiles of 5 draws"
-    assert "50 % interval" in found.summary()
-
-
 def test_excluded_outcomes_are_nobodys_choice():
     shares = np.array([[0.2, 0.1, 0.7], [0.2, 0.6, 0.2]])
     draws = np.tile(shares, (4, 1, 1))
@@ -159,14 +151,6 @@ def test_whether_choices_differ_is_null_where_a_choice_is_less_probable_than_the
     assert [UNDETERMINED in text for text in choice] == [level > 0.7, level > 0.8]
 
 
-def test_one_outcome_and_the_same_choice():
-    shares = np.array([[0.5, 0.3, 0.2], [0.6, 0.2, 0.2]])
-    found = polarization(made(shares, np.tile(shares, (4, 1, 1))), GROUPS, outcome="b")
-    assert found["outcome"].tolist() == ["b"]
-    assert found["choices_differ"].tolist() == [False]
-    assert "candidate of choice is the same (probability above 0.75)" in found.title
-
-
 def test_leads_in_each_group():
     found = margin(made(), ("a", "b"))
     black = row(found, group="black")
@@ -210,16 +194,6 @@ def test_without_draws_there_is_a_point_and_no_chance(ask):
     assert any("rxc, king and multinomial_dirichlet have draws" in w for w in found.warnings)
     assert "no interval" in found.summary()
     cl.report(found).html()
-
-
-def test_goodman_keeps_its_own_interval_of_shares():
-    people, votes = {"x": [10, 40, 70, 90], "y": [90, 60, 30, 10]}, {"a": [25, 36, 48, 55], "b": [75, 64, 52, 45]}
-    result = ecological.goodman(people, votes)
-    found = candidate_of_choice(result)
-    assert found.level == 0.95
-    assert row(found, group="x", outcome="a")["conf_low"] == row(result, group="x", outcome="a")["conf_low"]
-    assert np.isnan(found["lead_low"]).all()
-    assert found.interval == result.interval
 
 
 def test_bounds_are_not_estimates_and_comparisons_are_answered_by_method():
@@ -308,14 +282,6 @@ def test_pooled_districts_are_answered_one_by_one(pooled):
 def test_mistakes_get_a_sentence(ask):
     with pytest.raises(InputError):
         ask(made())
-
-
-def test_names_match_whole_not_in_part():
-    groups = ("latino", "non_latino")
-    found = polarization(made(groups=groups), groups)
-    assert found["estimate"][0] == pytest.approx(0.3)
-    with pytest.raises(InputError, match="groups="):
-        polarization(made(groups=groups), ("lat", "non_latino"))
 
 
 def test_a_chance_is_never_said_to_be_certain():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import crosslevel as cl
 from crosslevel.ecological import among_voters, candidate_of_choice, king, king_iterated, performance, rpv, unit_tables
 from crosslevel.ecological.court import rpv as module
 from crosslevel.ecological.court.rpv import METHODS, WHY_RXC
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.errors import InputError
 
 RATES = {"first": [[0.50, 0.04, 0.01], [0.10, 0.45, 0.02]], "second": [[0.30, 0.10, 0.0], [0.40, 0.15, 0.0]]}
 GROUPS = {"Black": "black", "white": "white"}
@@ -125,23 +127,6 @@ def test_processes_give_the_same_bytes_as_one_after_another(precincts, tmp_path,
     few = {name: values[:1] for name, values in precincts.items()}
     with pytest.raises(InputError):  # by whichever process is first
         rpv(few, GROUPS, CONTESTS, "name", methods=["goodman"], n_jobs=2)
-
-
-def test_the_wide_summary_names_the_candidate_of_every_share(study):
-    wide = study.summary.pivot("group").to_pylist()
-    assert [row["Black candidate"] for row in wide] == study.summary.select(group="Black")["candidate"].tolist()
-    assert [row["Black"] for row in wide] == study.summary.select(group="Black")["estimate"].tolist()
-    assert "Black candidate" not in study.summary.pivot("group", values="candidate").column_names
-    taken = study.summary.with_labels({"group": {"white": "Black candidate"}})
-    with pytest.raises(InputError):
-        taken.pivot("group")
-
-
-def test_groups_of_voters_need_no_abstention(precincts):
-    frame = {**precincts, "voted_b": precincts["first_a"], "voted_w": precincts["first_b"]}
-    found = rpv(frame, {"Black": "voted_b", "white": "voted_w"}, {"first": ["first_a", "first_b"]}, methods=["goodman"])
-    assert found.contests["first"].turnout is None
-    assert found.contests["first"].tables.outcomes == ("first_a", "first_b")
 
 
 def test_shares_of_the_total_are_multiplied_by_it(precincts):
@@ -311,14 +296,6 @@ def test_a_mistyped_precinct_is_refused_and_one_left_out_is_said(precincts):
         performance(study, {"new": ["p3", "p5"]}, "Black")
 
 
-def test_probabilities_have_the_digits_of_their_draws(precincts):
-    methods = {"king_iterated": {"n_draws": 50}, "goodman": {}}
-    study = rpv(precincts, GROUPS, CONTESTS, "name", methods=methods, lead="king_iterated", n_jobs=1)
-    assert study.summary.diagnostics["draws"] == {"first": 50, "second": 50}
-    assert any("with probability above 0.98; white voters" in text for text in study.sentences())
-    assert study.lead_reason == "king_iterated leads, as asked for."
-
-
 def test_a_group_of_reference_without_an_answer_is_left_out_of_the_sentences(precincts):
     options = {"total_groups": "adults", "methods": ["homogeneous", "goodman"], "reference": "other"}
     frame = {**precincts, "black": precincts["black"].copy(), "white": precincts["white"].copy(), "adults": None}
@@ -413,7 +390,7 @@ def test_most_votes_in_these_units_is_no_victory():
     assert row["vote_share"] < 0.5
     said = " ".join((*study.sentences(), *performance(study, ["a", "b"], "x").diagnostics["findings"]))
     assert "most votes in these units" in said
-    assert not any(word in said.split() for word in ("won", "lost", "wins"))
+    assert not {"won", "lost", "wins"} & set(re.findall(r"\w+", said))
 
 
 @pytest.mark.data
@@ -449,36 +426,3 @@ def test_columns_that_count_somebody_twice_are_refused(groups, candidates, argum
         rpv(_twenty(), groups, {"Mayor": candidates}, "unit", methods=["goodman"])
     assert str(refused.value).startswith(argument)
     assert column in str(refused.value)
-
-
-def test_parts_that_never_vary_may_add_up_to_another():
-    table = _twenty()
-    table |= {"A": np.full(20, 200), "B": np.full(20, 120), "C": np.full(20, 80)}
-    found = rpv(table, ["Black", "white"], {"Mayor": ["A", "B", "C"]}, "unit", methods=["goodman"])
-    assert found.summary["candidate"].tolist() == ["A", "A"]
-
-
-def test_a_contest_under_two_names_is_refused(precincts):
-    columns = list(CONTESTS["first"].values()) if isinstance(CONTESTS["first"], dict) else list(CONTESTS["first"])
-    renamed = {f"candidate {i}": column for i, column in enumerate(columns)}
-    for again in (CONTESTS["first"], columns[::-1], renamed):
-        twice = {"first": CONTESTS["first"], "again": again}
-        with pytest.raises(InputError):
-            rpv(precincts, GROUPS, twice, "name", methods=["neighborhood"])
-
-
-def test_a_mask_is_no_list_of_units(precincts):
-    numbered = {**precincts, "name": list(range(len(precincts["name"])))}
-    study = rpv(numbered, GROUPS, {"first": CONTESTS["first"]}, "name", methods=["goodman"])
-    inside = np.arange(len(numbered["name"])) > 5
-    for mask in (inside, inside.tolist()):
-        with pytest.raises(InputError):
-            performance(study, {"new": mask}, "Black")
-    found = performance(study, {"new": np.flatnonzero(inside)}, "Black")
-    assert found["units"].tolist() == [inside.sum()]
-
-
-def test_king_iterated_without_any_answer_is_an_error():
-    people = {"a": [50, 60], "b": [50, 40]}
-    with pytest.raises(ConvergenceError):
-        king_iterated(people, {"yes": [20, 30], "no": [60, 50], "blank": [20, 20]}, n_draws=50)

@@ -133,15 +133,6 @@ def test_a_group_that_stayed_at_home_has_no_shares():
     assert turnout(made(np.tile(shares, (3, 1, 1)), shares), [HOME, "blank"])["estimate"][1] == 0
 
 
-def test_methods_without_draws_give_the_point(counts):
-    found = among_voters(ecological.goodman(*counts))
-    assert found.level is None
-    assert found.draws is None
-    np.testing.assert_allclose(found.select(group="x")["estimate"].sum(), 1.0)
-    assert any("the shares carry no interval" in w for w in found.warnings)
-    assert np.isfinite(found["lower"]).all()
-
-
 def test_the_order_of_outcomes_does_not_matter(counts):
     groups, outcomes = counts
     one = among_voters(ecological.neighborhood(groups, outcomes))

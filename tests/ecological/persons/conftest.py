@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
-from crosslevel.data.learning import learn
+from crosslevel.data.learning import learn_people
 from crosslevel.data.place_cells import Bins, PlaceCells, count_people, learn_bins
 from crosslevel.ecological.covariance import Terms
 
@@ -49,7 +49,9 @@ def make_world(q=40, people=250, seed=0, effect=(0.0, 1.2, -0.8), slope=0.6, fie
     successes = rng.binomial(votes, rate).astype(float)
     keys = [f"t{i:02d}" for i in range(q)]
     stream = open_batches(table)
-    learned = learn(stream, ["race", "age", "sex"], by=["town"], weight="w", categorical=["sex"], n_sample=2000)
+    learned = learn_people(
+        stream, columns=["race", "age", "sex"], by=["town"], weight="w", categorical=["sex"], n_sample=2000
+    )
     encoder = learned.encoder
     bins = learn_bins(encoder, encoder.encode(learned.sample).dense(encoder.n_inputs), 8)
     cells = count_people(open_batches(table), bins, place="town", keys=keys, weight="w")

@@ -65,12 +65,6 @@ def test_the_covariance_is_by_household_whatever_the_order_of_rows(world):
     assert "cluster='home'" in by_home.call_
 
 
-def test_households_are_no_feature(world):
-    people, places = world
-    model = fit(people, places, cluster="home", columns=None)
-    assert model.columns_ == ("race", "sex")
-
-
 def test_clusters_of_a_stream_are_those_of_the_frame(world, monkeypatch):
     people, _ = world
     model = fit(*world, cluster="home")
@@ -148,27 +142,6 @@ def test_a_model_with_households_is_saved_and_refitted(world, tmp_path):
     assert len(moved) == 4
 
 
-def test_what_was_measured_is_said(world):
-    people, places = world
-    model = fit(people, places, cluster="home")
-    said = model.convergence_
-    assert said["reliability_of_shares"].startswith("race ")
-    assert 0 < said["r2_of_places_on_composition"] <= 1
-    found = model.estimate(by="sex", rollup="all", n_draws=50)
-    assert found.diagnostics["prior_variance_left"] == said["prior_variance_left"]
-    noise = places.assign(yes=np.random.default_rng(1).integers(1500, 3500, len(places)))
-    poor = fit(people, noise, cluster="home")
-    assert poor.model_.explained < 0.45
-    few = people.groupby("town").head(12)
-    for other, word in ((poor, "R2"), (fit(few, places), "few people")):
-        assert any(word in text for text in other.estimate(by="sex", rollup="all", n_draws=50).warnings)
-
-
-def test_fewer_places_than_intervals_were_tested_with_are_said(world):
-    said = [fit(people, places, cluster="home").warnings_ for people, places in (households(q=39), world)]
-    assert [sum("39 places are fewer than the 40" in text for text in texts) for texts in said] == [1, 0]
-
-
 def coins(seed, q=300, homes=70):
     """Two coins of effect 1, a person's and a household's; composition from one half of households, totals from the other."""
     rng = np.random.default_rng(seed)
@@ -221,11 +194,3 @@ def test_intervals_of_the_model_hold_in_worlds_of_its_own(q, people):
         inside = (found.conf_low <= truth[found.race].to_numpy()) & (truth[found.race].to_numpy() <= found.conf_high)
         covered += inside.tolist()
     assert 0.83 <= np.mean(covered) <= 1.0
-
-
-def test_households_that_are_missing_for_everybody_are_refused():
-    people, places = households()
-    with pytest.raises(InputError, match="cluster="):
-        fit(people.assign(home=None), places, cluster="home")
-    some = people.assign(home=people.home.where(people.index % 2 == 0))
-    assert fit(some, places, cluster="home").cells_.clusters is not None

@@ -177,11 +177,3 @@ def test_raking_is_iterative_proportional_fitting():
     got = np.bincount(place * 5 + levels[pairs.cell, 1], w, 45).reshape(9, 5)
     np.testing.assert_allclose(got[:, 2:], target[:, 2:], rtol=2e-3)
     np.testing.assert_allclose(np.bincount(place, w), 1.0)
-
-
-def test_a_level_without_people_leaves_the_others_in_proportion():
-    levels = np.array([[0, 2], [1, 3]], dtype=np.int32)
-    pairs = Pairs(np.array([0, 2]), np.array([0, 1], dtype=np.int32), np.array([0.5, 0.5]))
-    factors = rake(levels, pairs, np.array([[0.2, 0.8, 0.1, 0.4, 0.5]]), COLUMNS)
-    np.testing.assert_allclose(raked(levels, pairs, factors), [0.2, 0.8], rtol=1e-3)
-    assert factors[0, 4] == 1.0

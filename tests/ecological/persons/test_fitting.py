@@ -72,24 +72,6 @@ class TestRollUps:
     def test_weights_apart_that_change_no_rate_are_not_said(self):
         assert describe_totals(totals([[500, 5000]], [[1000, 10_000]]), np.ones(2)) == []
 
-    def test_composition_is_counted_and_not_said(self):
-        seen = totals([[900, 1000]], [[1000, 10_000]])
-        assert len(describe_totals(seen, np.ones(2))) == 1
-        assert describe_totals(seen, np.ones(2), counted=True) == []
-
-    def test_with_turnout_places_count_by_their_voters(self):
-        seen = totals([[900, 200], [800, 20]], [[1000, 1000], [900, 200]], turnout=True)
-        assert describe_totals(seen, np.ones(2)) == []
-        (text,) = describe_totals(seen, np.array([1.0, 20.0]))
-        assert text.endswith("sampled there).")  # population is named already
-        (text,) = describe_totals(totals(seen.successes[1:], seen.trials[1:]), np.ones(2))
-        assert "name population= too" in text
-
-    def test_the_outcome_that_differs_most_is_named_be_it_the_last(self):
-        seen = totals([[100, 3000], [500, 6900]], [[1000, 10_000], [900, 7000]], ("a", "b", "c"))
-        (text,) = describe_totals(seen, np.ones(2))
-        assert "rate of 'c' over all places is 0.205 by the weights of people and 0.045 by the totals" in text
-
 
 class TestFewTrials:
     def test_totals_that_look_like_samples_are_said(self, people, places):
@@ -99,11 +81,6 @@ class TestFewTrials:
             found = fit(people, polled)
         assert len(said) == 1
         assert str(said[0].message) in found.warnings_
-
-    @pytest.mark.parametrize(("n", "n_said"), [(29, 1), (30, 0)])
-    def test_the_limit_is_of_the_median_and_of_the_votes(self, n, n_said):
-        seen = totals([[n, n, n], [5, 5, 5]], [[900, 900, 900], [n, n, n]], turnout=True)
-        assert len(describe_totals(seen, np.ones(3))) == n_said
 
 
 def test_what_is_said_of_a_column_follows_from_its_numbers():

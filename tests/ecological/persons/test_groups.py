@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from crosslevel.data.place_cells import Pairs
 from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED, Tail, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
 from crosslevel.ecological.persons.group_rates import Telling, telling_columns
-from crosslevel.ecological.persons.groups import Allowance, GroupSource, asked_pairs
+from crosslevel.ecological.persons.groups import Allowance, GroupSource
 from crosslevel.ecological.persons.hidden_errors import Errors, reach_of
-from crosslevel.ecological.persons.model import cell_logits, number_pairs, rake_cells
+from crosslevel.ecological.persons.model import cell_logits, rake_cells
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places
 from crosslevel.errors import CrosslevelWarning
@@ -106,18 +105,6 @@ def test_slopes_of_parts_are_those_of_differences(world, small):
         change = (special.logit(rates(effects + step)[0]) - special.logit(rates(effects - step)[0])) / 2e-5
         np.testing.assert_allclose(found.G[:, j], change, atol=1e-6)
     assert (found.within > 0).all()
-
-
-def test_pairs_of_levels_are_numbered_once(small):
-    model, cells, _ = small
-    columns = asked_pairs(model.effects, [0])
-    assert columns == [(0, 1), (0, 2)]
-    codes = number_pairs(model.effects, model.effects.codes(cells.codes), columns)
-    a, b = model.effects.sizes[0], model.effects.sizes[1]
-    first = len(model.effects.B)
-    levels = cells.codes
-    np.testing.assert_array_equal(codes[:, 3], first + levels[:, 0] * b + levels[:, 1])
-    assert codes.max() < first + a * b + a * model.effects.sizes[2]
 
 
 def test_parts_are_the_people_of_their_labels(world, small):
@@ -280,32 +267,6 @@ def test_neither_the_order_of_columns_nor_the_seed_moves_the_fit(nation_world, m
     again = fitted(nation_world, people, columns=order)
     one, two = (m.estimate(by="sex", rollup="all", n_draws=50) for m in (model, again))
     np.testing.assert_allclose(one["conf_low"], two["conf_low"], atol=1e-9)
-
-
-def test_what_a_seed_moves_shrinks_with_the_draws(nation_world, model):
-    other = fitted(nation_world, columns=["sex", "race", "education", "age"], random_state=5)
-    moved = []
-    for n_draws in (100, 3_200):
-        one, two = (m.estimate(by="race", rollup="all", n_draws=n_draws) for m in (model, other))
-        moved.append(float(np.abs((one["estimate"] - two["estimate"]) / one["std_error"]).mean()))
-    assert moved[1] < 0.5 * moved[0]
-    assert moved[1] < 0.03
-
-
-def test_only_cells_of_few_places_are_held(world, small):
-    """A block of places gives what all together give."""
-    source = ask(world, small, Request(("race",), {}, None))
-    whole = draws(source)[0]
-    place = source.partitions[0].place
-    for places in (slice(0, 13), slice(13, 40)):
-        index = np.flatnonzero((place >= places.start) & (place < places.stop))
-        some = source.logits(places, [index], 400, 0)[0][0]
-        np.testing.assert_allclose(some, whole[:, index], atol=1e-12)
-
-
-def test_pairs_of_a_slice_are_those_of_the_whole():
-    pairs = Pairs(np.array([0, 2, 3]), np.array([0, 1, 0], dtype=np.int32), np.array([0.4, 0.6, 1.0]))
-    assert pairs.take(slice(1, 2)).weight.tolist() == [1.0]
 
 
 def test_what_features_tell_is_the_variance_between_their_levels():

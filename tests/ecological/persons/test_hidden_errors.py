@@ -23,7 +23,6 @@ from crosslevel.ecological.persons.hidden_errors import (
 )
 from crosslevel.ecological.persons.learner import Learner, learn_confounding, widened
 from crosslevel.ecological.persons.model import Effects
-from crosslevel.ecological.persons.sweeps import probabilities
 
 SIZES = (2, 3, 4)
 FIRST = np.array([0, 2, 5])
@@ -265,13 +264,6 @@ def test_the_quantile_of_a_mixture_is_that_of_a_search():
             assert x == pytest.approx(search, rel=1e-6, abs=1e-9)
 
 
-def test_answers_meet_the_totals_of_everybody():
-    hidden = label(np.random.default_rng(5))
-    state = _State(hidden, {"race": 0.4})
-    chance = probabilities(hidden.pairs, state.eta, state.f)
-    np.testing.assert_allclose(np.bincount(hidden.pairs.place, hidden.pairs.weight * chance), hidden.total, atol=1e-10)
-
-
 def learner(seed, n=12, base=PLAIN, shrinkage=None, **options):
     rng = np.random.default_rng(seed)
     halves = [(label(rng, 40, str(k), **options), label(rng, 40, str(k), **options)) for k in range(n)]
@@ -323,11 +315,6 @@ def test_a_family_is_left_out_whole():
     assert 1.96 * widened(constants, 0.95) == pytest.approx(stats.t.ppf(0.975, 2.0), rel=1e-4)
 
 
-def test_few_labels_keep_the_shipped_constants():
-    own = learner(4, n=2)
-    assert own.learn(["0", "1"]) == Allowance(PLAIN, {})
-
-
 @pytest.mark.parametrize("overstated", [(), ("race",), ("age",), ("race", "age")])
 def test_columns_whose_effects_are_overstated_are_shrunk(overstated):
     """All choices of two columns are scored here; the one that is found has the least score, and the tau that goes with it."""
@@ -343,17 +330,6 @@ def test_columns_whose_effects_are_overstated_are_shrunk(overstated):
     assert found.shrinkage == {name: 0.45 if name in overstated else 0.0 for name in NAMES[1:]}
     assert found.confounding.tail.tau == scores[tuple(name for name in NAMES[1:] if name in overstated)][1]
     assert "chose" in found.confounding.learned_on
-
-
-def test_few_labels_or_families_do_not_choose_what_is_shrunk():
-    own = shrinking(5)
-    names = list(own.labels)
-    assert own.learn(names[:7]).shrinkage == own.shrinkage
-    assert own.learn(names[:8]).shrinkage != own.shrinkage
-    own.families = {name: str(int(name) % 3) for name in names}
-    found = own.learn(names)
-    assert found.shrinkage == own.shrinkage
-    assert "chose" not in found.confounding.learned_on
 
 
 def test_a_label_is_scored_with_what_other_families_choose_to_shrink():

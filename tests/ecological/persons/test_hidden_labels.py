@@ -1,9 +1,7 @@
 """Labels that are hidden: which can be, what the model may see, and where their errors cannot be learned from."""
 
 import datetime
-import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -13,10 +11,10 @@ import pytest
 import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.ecological import EcologicalInference
-from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding
+from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.covariance import Hyperparameters
 from crosslevel.ecological.estimate import open_people
-from crosslevel.ecological.persons import hidden_labels, labels
+from crosslevel.ecological.persons import hidden_labels
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.labels import alike, comparison, hide_all, read_labels
@@ -116,66 +114,6 @@ def test_a_property_of_places_is_no_label(model, people, monkeypatch):
         only_labels(model, people, {"here": f"state == '{state}'"}, ["race"], refused=[])
 
 
-def test_labels_found_by_themselves_are_left_out_with_a_warning(model, people, monkeypatch):
-    kept = people[["region", "weight", "sex", "race", "education", "owner", "disabled", "hours worked", "state"]]
-
-    def learned(learner, level):
-        told = list(learner.labels)
-        assert {"owner", "disabled", "sex", "race"} <= set(told)
-        assert "state" not in told
-        return LearnedConfounding(Confounding(0.2, 0.1, len(told)), {}, tuple(told), 0.9, 0.9, None, level)
-
-    monkeypatch.setattr(labels, "learn_confounding", learned)
-    with pytest.warns(CrosslevelWarning) as told:
-        fit(kept, _World(model)).learn_confounding()
-    said = [str(w.message) for w in told]
-    assert any("'state' is nearly the same for all people of a place" in text for text in said)
-    assert any("No cluster column was named" in text for text in said)
-
-
-class _World:
-    def __init__(self, model):
-        self.places = model.places_.table
-
-
-def test_a_label_must_leave_something_to_compare(model, people):
-    with pytest.raises(InputError):
-        only_labels(model, people, {"women": "sex == 2"}, ["sex"])
-    with pytest.raises(InputError):
-        only_labels(model, people, {"women": "sex == 2"}, ["sex", "always"])
-
-
-def test_numbers_are_compared_in_bands_whether_features_or_not(model, people):
-    stream = open_people(people.assign(code=np.arange(len(people)) % 5), None)
-    _, cuts = comparison(model, stream, ["age", "code", "race"])
-    sizes = {cut.name: len(cut.names) for cut in cuts}
-    assert (sizes["age"], sizes["code"]) == (4, 5)
-    assert sizes["race"] >= 4
-
-
-def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world, monkeypatch):
-    """Interactions but those with the label, and covariates: their errors belong to the model that was fitted."""
-    seen = {}
-
-    class StopError(Exception):
-        pass
-
-    def stop(design, *rest, **options):
-        seen.update(codes=design.codes.shape[1], context=design.context)
-        raise StopError
-
-    monkeypatch.setattr(hidden_labels, "fit_aggregate", stop)
-    pairs = [("sex", "race"), ("race", "education")]
-    for settings, terms in (({}, 2), ({"interactions": pairs}, 3), ({"covariates": ["lat"]}, 2)):
-        own = fit(people, world, **settings)
-        with pytest.raises(StopError):
-            only_labels(own, people, {"women": "sex == 2"}, ["race"])
-        assert seen["codes"] == terms
-        assert (seen["context"] is not None) == ("covariates" in settings)
-    lat = own.places_.table["lat"].to_numpy()
-    np.testing.assert_allclose(seen["context"][:, -1], (lat - lat.mean()) / lat.std())
-
-
 def test_composition_totals_and_truth_are_of_different_people(people, world, monkeypatch):
     """One half says who lives where, the other what the totals are, and everybody what is true; then the other way round."""
     frame = people.assign(house=np.arange(len(people)) // 2)
@@ -253,30 +191,3 @@ def test_scores_without_places_of_enough_people_are_saved(model, people, world, 
     pd.testing.assert_frame_equal(old, new)
     asked = {"by": "race", "rollup": "all", "n_draws": 50}
     assert again.estimate(**asked, people=people).equals(own.estimate(**asked))
-
-
-def test_who_stops_a_calibration_does_not_wait_for_labels_not_begun(model, people, monkeypatch):
-    begun = []
-
-    stopped = threading.Event()
-
-    def slow(*args, **options):
-        begun.append(args[4].name)
-        if args[4].name != "0":  # all but the first label take until the stop
-            stopped.wait(600)
-
-    def stop(done, of):
-        raise KeyboardInterrupt
-
-    class Pool(ThreadPoolExecutor):
-        def shutdown(self, wait=True, **given):
-            super().shutdown(wait=False, **given)
-            stopped.set()
-            super().shutdown(wait)
-
-    monkeypatch.setattr(labels, "hide", slow)
-    monkeypatch.setattr(labels, "count_jobs", lambda n_jobs: 2)
-    monkeypatch.setattr(labels, "ThreadPoolExecutor", Pool)
-    with pytest.raises(KeyboardInterrupt):
-        only_labels(model, people, {str(k): "owner == true" for k in range(50)}, ["race"], progress=stop)
-    assert len(begun) <= 3

@@ -199,25 +199,6 @@ def test_sensitivity_refits_for_every_rho(model):
         model.sensitivity(by="race", contextual_variance=(0.1,))
 
 
-def test_subgroups_that_change_sides_are_named_in_the_summary():
-    from crosslevel.ecological.persons.sensitivity import stack_answers
-    from crosslevel.results import Estimates, Provenance
-
-    def at(estimates):
-        columns = {"race": ["a", "b", "c"], "estimate": estimates, "neighborhood": [0.5, 0.4, 0.3]}
-        said = Provenance.of(call="m.estimate(by='race')")
-        return Estimates.build(columns, keys=["race"], method="x", level=0.95, interval="q", provenance=said)
-
-    found = stack_answers([at([0.6, 0.45, 0.2]), at([0.55, 0.35, 0.25]), at([0.52, 0.42, 0.28])], [0.0, 0.1, 0.3])
-    assert found["changes_sign"].tolist() == [False, True, False] * 3
-    assert found["contextual_variance"].tolist() == [0.0] * 3 + [0.1] * 3 + [0.3] * 3
-    assert (
-        "1 subgroup(s) lie above their neighborhood for some contextual variances and below it for others: 'b'."
-        in found.summary()
-    )
-    assert found.diagnostics["subgroups_that_change_sign"] == 1
-
-
 def test_a_saved_model_answers_alike(world, calibrated, tmp_path):
     cl.save(calibrated, tmp_path / "m.crosslevel")
     again = cl.load(tmp_path / "m.crosslevel")
@@ -228,13 +209,6 @@ def test_a_saved_model_answers_alike(world, calibrated, tmp_path):
     assert again.convergence_["rounds"] == calibrated.convergence_["rounds"]
     with pytest.raises(InputError):
         again.estimate(by="race")
-
-
-def test_fitted_places_are_predicted(world, model):
-    places = world.places.to_pandas()
-    found = model.predict_places()
-    assert found["region"].tolist() == places.region.tolist()
-    np.testing.assert_allclose(found["estimate"], places.dem / places.votes, atol=0.02)
 
 
 def test_held_out_places_are_covered(model):
@@ -256,9 +230,3 @@ def test_new_places_are_predicted_from_their_people(world):
     share = (places.dem / places.votes)[held]
     assert np.abs(found["estimate"] - share).mean() < 0.08
     assert ((found["conf_low"] <= share) & (share <= found["conf_high"])).mean() >= 0.7
-
-
-def test_people_coded_otherwise_than_in_fit_are_refused(world, model):
-    people = world.people.to_pandas()
-    with pytest.raises(InputError):
-        model.learn_confounding(people.assign(sex=3 - people.sex), LABELS)

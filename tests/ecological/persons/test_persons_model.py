@@ -1,7 +1,5 @@
 """Effects, their priors and who lives where: array functions against loops over people."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from crosslevel.data.columns import Category, Encoder, Number
 from crosslevel.data.place_cells import Bins, Pairs
 from crosslevel.ecological.persons import model
-from crosslevel.errors import InputError
 
 COLUMNS = (
     Category("sex", pa.array(["f", "m"]), False),
@@ -19,7 +16,6 @@ COLUMNS = (
 BINS = Bins(Encoder(COLUMNS), {"age": np.array([-1.0, 0.0, 1.0])})  # four bins and a level for missing
 CELLS = np.array([[0, 0, 0], [1, 4, 2], [0, 3, 1], [1, 2, 0]], dtype=np.int32)
 PAIRS = Pairs(np.array([0, 3, 5]), np.array([0, 1, 3, 1, 2], dtype=np.int32), np.array([0.5, 0.3, 0.2, 0.6, 0.4]))
-TOTAL = np.array([100.0, 300.0])
 
 
 @pytest.fixture
@@ -59,17 +55,6 @@ def test_two_bins_have_no_curve_and_three_have_one():
     np.testing.assert_allclose(B @ B.T, expected, atol=1e-8)
 
 
-def test_pairs_that_are_none_and_too_many_effects_are_refused():
-    for bad in ("ab", ("sex",), ("sex", "sex"), ("sex", "age", "race")):
-        with pytest.raises(InputError):
-            model.effects_of(BINS, [bad])
-    with pytest.raises(InputError):
-        model.effects_of(BINS, [("sex", "incomes")])
-    wide = Category("county", pa.array([f"c{i:04}" for i in range(2_999)]), False)
-    with pytest.raises(InputError):
-        model.effects_of(Bins(Encoder((wide, COLUMNS[0])), {}))
-
-
 def test_pairs_of_levels_are_numbered_behind_all_others(effects):
     found = model.number_pairs(effects, effects.codes(CELLS), [(0, 1), (1, 2)])
     np.testing.assert_array_equal(found[:, :5], effects.codes(CELLS))
@@ -93,30 +78,3 @@ def test_shares_are_means_over_people(effects):
             for code in codes[cell]:
                 expected[place, code] += weight
     np.testing.assert_allclose(model.level_shares(PAIRS, codes, 31), expected, rtol=1e-14)
-
-
-def test_weights_left_and_raked_add_up_in_every_place():
-    left = model.shares_left(np.array([0.1, 0.0, 0.3, 0.0, 0.0]), PAIRS)
-    np.testing.assert_allclose(left, [0.25, 0.0, 0.75, 0.6, 0.4])  # nobody left in the second: as they were
-    levels = CELLS[:, [0, 2]] + [0, 2]
-    factors = np.array([[1.0, 2.0, 0.5, 1.0, 3.0], [4.0, 1.0, 1.0, 0.5, 1.0]])
-    made = np.array([0.5 * 1 * 0.5, 0.3 * 2 * 3, 0.2 * 2 * 0.5, 0.6 * 1 * 1, 0.4 * 4 * 0.5])
-    expected = np.concatenate([made[:3] / made[:3].sum(), made[3:] / made[3:].sum()])
-    np.testing.assert_allclose(model.raked(levels, PAIRS, factors), expected, rtol=1e-14)
-
-
-def test_rates_counted_and_who_is_asked_next():
-    totals = SimpleNamespace(turnout=True, successes=[np.array([3.0, 0.0])], trials=[np.array([4.0, 0.0])])
-    assert model.observed_rate(totals, 0).tolist() == [0.75, 0.5]
-    chance = np.array([0.2, 0.9])
-    np.testing.assert_allclose(model.asked_next(totals, 0, chance), chance)  # who votes is asked for whom
-    np.testing.assert_allclose(model.asked_next(totals, 1, chance), 1 - chance)  # who has not chosen yet
-    totals.turnout = False
-    np.testing.assert_allclose(model.asked_next(totals, 0, chance), 1 - chance)
-
-
-def test_the_symmetric_root_is_the_square_root():
-    A = np.random.default_rng(2).normal(size=(4, 3))
-    root = model.symmetric_root(A @ A.T)  # of rank three: an eigenvalue of zero, or less by rounding
-    np.testing.assert_allclose(root, root.T, atol=1e-12)
-    np.testing.assert_allclose(root @ root, A @ A.T, atol=1e-12)

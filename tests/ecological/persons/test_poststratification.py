@@ -21,7 +21,6 @@ from crosslevel.ecological.persons.poststratification import (
 )
 from crosslevel.ecological.persons.survey import pairs_of
 from crosslevel.ecological.persons.sweeps import place_effects
-from crosslevel.errors import ConvergenceError
 
 STATES = np.arange(Q) % 3
 PEOPLE = np.linspace(1.0, 2.0, Q)
@@ -146,13 +145,6 @@ def test_many_who_answer_alike_give_the_truth(tiny):
         np.testing.assert_allclose(one, real, atol=1e-3)
 
 
-def test_respondents_of_unknown_place_are_spread_over_areas(tiny):
-    rows = ask(tiny, 60, area="nation")
-    found = regress(tiny.effects, pairs_of(tiny.effects), rows, (STATES,))
-    assert np.isfinite(found.phi).all()
-    assert np.isfinite(found.covariance).all()
-
-
 @pytest.mark.parametrize(
     ("yes", "asked", "low", "high"),
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
@@ -163,12 +155,6 @@ def test_shares_as_they_answered_have_wilsons_interval(yes, asked, low, high):
     found = direct_rates(successes, trials, np.array([0, 0, 1]), 2, 1.959964)
     assert [v[0] for v in found] == pytest.approx([yes / asked, low, high], abs=5e-5)
     assert np.isnan([v[1] for v in found]).all()
-
-
-def test_a_regression_that_does_not_end_is_refused(tiny, rows, monkeypatch):
-    monkeypatch.setattr(poststratification, "STEPS", 1)
-    with pytest.raises(ConvergenceError):
-        regress(tiny.effects, pairs_of(tiny.effects), rows, ())
 
 
 def test_parts_and_groups_move_as_differences_say(tiny):

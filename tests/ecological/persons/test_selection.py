@@ -102,17 +102,6 @@ def test_a_column_that_left_the_features_of_every_label_has_the_pooled_selection
     assert found.columns[other] != pytest.approx(found.sd, rel=1e-6)
 
 
-def test_a_saved_model_allows_for_the_same_selection(models, worlds, tmp_path):
-    cl.save(models[0.5], tmp_path / "model")
-    loaded = cl.load(tmp_path / "model")
-    assert dict(loaded.survey_.selection.columns) == dict(models[0.5].survey_.selection.columns)
-    people = worlds[0.5][0]
-    one, two = (m.estimate("race", rollup="all", n_draws=50, people=people) for m in (models[0.5], loaded))
-    assert one.warnings == two.warnings
-    for name in ("estimate", "conf_low", "conf_high"):
-        np.testing.assert_array_equal(one[name], two[name])
-
-
 def test_answers_allow_for_what_was_measured(models, worlds):
     widths = {s: models[s].estimate("race", rollup="all", n_draws=400) for s in (0.0, 0.5)}
     narrow, wide = (np.mean(found["conf_high"] - found["conf_low"]) for found in widths.values())
@@ -221,11 +210,3 @@ def test_selection_of_one_column_is_told_from_that_of_others():
     assert max(second, third) < 0.7 * pooled  # shrunk to the pooled one, as 20 groups' worth tell
     assert untold == pytest.approx(pooled, rel=1e-6)
     assert (np.array(found)[:, 0] > np.array(found)[:, 4]).all()
-
-
-def test_columns_without_selection_have_none_and_equal_ones_are_alike():
-    e, V, K = linear_gaussian([0.0, 0.0], n_labels=40)
-    assert solve_columns(e, V, K, solve_selection([(e, V, K.sum(axis=1))])).max() < 0.03
-    assert (solve_columns(e, V, K, 0.0) == 0.0).all()
-    e, V, K = linear_gaussian([0.2, 0.2], n_labels=200)
-    np.testing.assert_allclose(solve_columns(e, V, K, 0.2), 0.2, atol=0.03)

@@ -14,7 +14,6 @@ from crosslevel.ecological.persons import survey
 from crosslevel.ecological.persons.model import cell_logits, effects_of, number_pairs
 from crosslevel.ecological.persons.survey import Likelihood, SurveyRows, effect_prior, fuse, pairs_of
 from crosslevel.ecological.persons.sweeps import place_effects
-from crosslevel.errors import ConvergenceError
 
 SIZES = (3, 2)
 Q = 12
@@ -305,16 +304,6 @@ def test_no_interval_is_wider_than_without_the_survey(tiny, selection):
     assert np.linalg.eigvalsh(prior.root @ prior.root - found.covariance).min() > -1e-9
 
 
-def test_one_selection_for_all_is_the_same_for_every_level(tiny):
-    rows = ask(tiny, 300)
-    one, each, other = (
-        fused(tiny, rows, selection=s)[1] for s in (0.2, np.full(5, 0.2), np.repeat([0.2, 0.4], [3, 2]))
-    )
-    np.testing.assert_array_equal(one.covariance, each.covariance)
-    np.testing.assert_array_equal(one.selection, each.selection)
-    assert not np.allclose(one.theta, other.theta, atol=1e-4)
-
-
 def test_rows_in_any_order_and_one_by_one(tiny):
     rows = ask(tiny, 30)
     order = np.random.default_rng(3).permutation(len(rows))
@@ -350,22 +339,6 @@ def test_the_prior_is_what_answers_allow_for_without_a_survey(tiny):
     few = effect_prior(tiny.effects, tiny.seen, tiny.spread, keep, replace(SHIPPED, degrees=4.0), ())
     wider = np.diag(few.root @ few.root) / np.diag(prior.root @ prior.root)[:5]
     assert (wider > 1.2).all()
-
-
-def test_pairs_are_those_of_few_levels(tiny):
-    assert pairs_of(tiny.effects) == ((0, 1),)
-    columns = [
-        Category(n, pa.array([str(i) for i in range(k)]), False) for n, k in zip("abcd", (20, 12, 12, 11), strict=True)
-    ]
-    effects = effects_of(Bins(Encoder(tuple(columns)), {}))
-    assert pairs_of(effects) == ((1, 2), (1, 3), (2, 3))
-    assert pairs_of(replace(effects, sizes=(20, 12, 13, 40))) == ()
-
-
-def test_a_search_that_ends_too_early_is_refused(tiny, monkeypatch):
-    monkeypatch.setattr(survey, "STEPS", 1)
-    with pytest.raises(ConvergenceError):
-        fused(tiny, ask(tiny, 1000, shift=2.0))
 
 
 def test_intervals_hold_in_worlds_where_the_prior_is_true():

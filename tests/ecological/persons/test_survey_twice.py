@@ -56,17 +56,6 @@ def test_rows_pasted_twice_are_said(world, asked):
     assert not any("times" in text for text in fitted(world, survey=asked, **ASKED).survey_.loud)
 
 
-def test_a_survey_without_respondents_is_said(world, asked):
-    model = fitted(world, survey={"a": asked, "b": asked.iloc[:0]}, **ASKED)
-    assert any("'b' has no respondents" in text for text in model.survey_.loud)
-
-
-def test_surveys_may_be_named_files(world, asked, tmp_path):
-    asked.to_csv(tmp_path / "a.csv", index=False)
-    model = fitted(world, survey={"ces": tmp_path / "a.csv"}, **ASKED)
-    assert model.survey_.surveys["survey"].to_pylist() == ["ces"]
-
-
 def test_a_source_of_evidence_is_no_survey_too(world, asked):
     with pytest.raises(InputError):
         fitted(world, survey={"exit": asked}, evidence=EVIDENCE, **ASKED)

@@ -69,13 +69,3 @@ def test_curvature_equals_finite_differences_of_slopes(small):
         bump = (codes == level).sum(axis=1) * h
         up, down = (level_rates(pairs, eta + side * bump, f, codes, 5).by_level for side in (1, -1))
         np.testing.assert_allclose(found[level], factor @ (up - down) / (2 * h), atol=1e-9)
-
-
-def test_threads_change_no_bit_of_a_sum_over_places():
-    rng = np.random.default_rng(3)
-    q, each = 4_000, 7
-    pairs = Pairs(np.arange(0, each * q + 1, each), rng.integers(0, 9, each * q).astype(np.int32), rng.random(each * q))
-    codes = np.column_stack([rng.integers(0, 2, 9), 2 + rng.integers(0, 3, 9)]).astype(np.int32)
-    given = (pairs, rng.normal(size=9), rng.normal(size=q), codes, 5, rng.normal(size=q))
-    for n_jobs in (2, 3):
-        np.testing.assert_array_equal(hessian(*given, n_jobs), hessian(*given))

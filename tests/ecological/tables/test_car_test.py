@@ -110,12 +110,6 @@ def test_bad_options_get_a_sentence(options):
         car_test(X, **{"outcomes": T, **options})
 
 
-def test_pooled_answers_are_refused():
-    X, T = world(np.random.default_rng(5), n=30)
-    with pytest.raises(InputError):
-        car_test(ecological.rxc(X, T, pool=["a", "b"] * 15))
-
-
 SHORT = {"chains": 2, "n_draws": 50, "warmup": 20, "allow_unconverged": True}
 
 

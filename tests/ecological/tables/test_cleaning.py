@@ -24,12 +24,6 @@ def clean(groups=GROUPS, outcomes=VOTES, units=UNITS, **options):
     return ecological.unit_tables(groups, outcomes, units, **options)
 
 
-def test_clean_tables_have_nothing_to_say():
-    asked = clean(balance="scale", missing="zero", duplicates="sum")
-    assert clean().notes == asked.notes == ()
-    np.testing.assert_array_equal(clean().T, asked.T)
-
-
 # margins that do not add up
 
 
@@ -108,17 +102,6 @@ def test_rows_pasted_in_again_are_recognized_and_one_of_each_is_kept():
     assert clean(groups, votes, None, duplicates="drop_identical").units == (0, 1)
 
 
-def test_the_same_percentages_of_other_totals_are_other_rows():
-    shares = {"young": [30.0, 30.0], "old": [70.0, 70.0]}, {"left": [50.0, 50.0], "right": [50.0, 50.0]}
-    tables = clean(*shares, ["a", "a"], total=[100, 200], duplicates="sum")
-    assert tables.N.tolist() == [300]
-
-
-def test_margins_need_add_up_only_after_summing():
-    tables = clean(outcomes={"left": [50, 20, 5], "right": [60, 30, 5]}, units=["a", "b", "a"], duplicates="sum")
-    np.testing.assert_array_equal(tables.T.sum(axis=1), [120, 50])
-
-
 # small options
 
 
@@ -134,14 +117,6 @@ def test_small_options_are_merged_in_each_margin():
         "2 of 4 groups were merged into 'other', those below 3 % ('x', 'y'): 8 people, 0.4 % of all.",
         "2 of 4 outcomes were merged into 'other', those below 3 % ('tiny', 'mini'): 20 people, 1 % of all.",
     )
-
-
-def test_an_option_called_other_takes_the_small_ones():
-    groups = {"other": [100, 300], "x": [5, 0], "white": [895, 700]}
-    tables = ecological.unit_tables(groups, {"yes": [400, 400], "no": [600, 600]}, merge_below=0.03)
-    assert tables.groups == ("white", "other")
-    np.testing.assert_array_equal(tables.X[:, 1], [105, 300])
-    assert "2 of 3 groups were merged into 'other', those below 3 % ('x'): 5 people" in tables.notes[0]
 
 
 # shares
@@ -167,12 +142,6 @@ def test_shares_and_percentages_become_counts(whole):
     assert "so that everybody has an outcome. If outcomes are shares of the votes cast, pass" in tables.notes[2]
 
 
-def test_one_margin_may_be_in_counts_already():
-    tables = clean(GROUPS, shares_of(VOTES), total=PEOPLE)
-    np.testing.assert_allclose(tables.T, clean().T)
-    assert len(tables.notes) == 1
-
-
 def test_rounded_percentages_are_brought_to_the_total_and_it_is_said():
     votes = {"left": [33.3, 41.2, 20.0], "right": [33.3, 10.1, 20.0], "none": [33.3, 48.6, 60.0]}
     tables = clean(shares_of(GROUPS, 100), votes, total=PEOPLE)
@@ -184,19 +153,6 @@ def test_rounded_percentages_are_brought_to_the_total_and_it_is_said():
 def test_shares_of_the_population_leave_the_rest_to_balance():
     tables = clean(shares_of(GROUPS), shares_of(SHORT), total=PEOPLE, balance="none-of-the-above", rest="did not vote")
     np.testing.assert_allclose(tables.T, [[50, 30, 20], [20, 30, 0], [5, 10, 5]], atol=1e-9)
-
-
-def test_units_without_a_total_go_with_the_missing():
-    tables = clean(shares_of(GROUPS), shares_of(VOTES), total=[100, np.nan, 20], missing="drop")
-    assert tables.units == ("a", "c")
-    np.testing.assert_allclose(tables.N, [100, 20])
-
-
-def test_fractions_of_people_are_counts():
-    groups = {"young": [30.4, 10.2], "old": [69.6, 39.8]}
-    assert ecological.unit_tables(groups, {"yes": [50, 20], "no": [50, 30]}).notes == ()
-    expected = {"young": [30.4, 10.2], "old": [69.6, 89.8]}
-    ecological.unit_tables(expected, {"yes": [50, 20], "no": [50, 80]})
 
 
 # what is refused
@@ -300,13 +256,6 @@ def test_one_frame_holds_both_margins(kind):
     assert isinstance(ecological.bounds(tables).to_frame(), type(kind(FRAME)))
 
 
-def test_shares_in_a_frame_are_multiplied_by_a_column():
-    frame = {"name": UNITS, **shares_of(GROUPS), **shares_of(VOTES), "people": PEOPLE}
-    tables = table_from_frame(frame, **SIDES, total="people")
-    np.testing.assert_allclose(tables.T, clean().T)
-    assert tables.units == (0, 1, 2)
-
-
 def test_several_columns_name_a_unit():
     frame = {**FRAME, **VOTES, "county": ["n", "s", "s"], "precinct": [1, 1, 2], "odd": ["1/2", "1", "x|y"]}
     tables = table_from_frame(frame, **SIDES, unit=["county", "precinct"])
@@ -322,15 +271,6 @@ def test_several_columns_name_a_unit():
         table_from_frame({**frame, "county": ["n", ";", "s"]}, **SIDES, unit=["county", "odd"])
     with pytest.raises(InputError, match="unit="):
         table_from_frame(frame, **SIDES, unit=["count", "precinct"])
-
-
-def test_names_are_matched_whole():
-    """A name that contains another is another column."""
-    frame = {"latino": [10, 20], "non_latino": [90, 30], "yes": [50, 20], "no": [50, 30]}
-    tables = table_from_frame(frame, groups=["latino", "non_latino"], outcomes=["yes", "no"])
-    np.testing.assert_array_equal(tables.X, [[10, 90], [20, 30]])
-    with pytest.raises(InputError, match="groups="):
-        table_from_frame(frame, groups=["latin", "non_latino"], outcomes=["yes", "no"])
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 import scipy.optimize
 
 from crosslevel.ecological.tables.contextual import kernels, model
-from crosslevel.ecological.tables.contextual.doubts import at_a_bound, hidden_context
+from crosslevel.ecological.tables.contextual.doubts import hidden_context
 from crosslevel.ecological.tables.contextual.intervals import VOTES, Constants, choose_constants, posterior
 from crosslevel.ecological.tables.contextual_effect import predicted_by_composition
 from crosslevel.ecological.tables.raking import fit_table, rake_units
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.errors import InputError
 
 
 def world(seed=0, n=30, R=4, C=3, people=80):
@@ -142,20 +142,6 @@ def test_raking_holds_both_margins_the_table_and_the_bounds():
     np.testing.assert_allclose(fitted.sum(axis=0), table.sum(axis=0), rtol=1e-12)
 
 
-def test_a_start_far_from_the_mode_is_polished_or_refused(monkeypatch):
-    x, y, _ = world()
-    task = model.problem(x, y, np.zeros((4, 3)), 0.8)
-    best = model.find_mode(task, 0.35)
-    far = replace(best, theta=best.theta + 0.05, objective=model.objective(best.theta + 0.05, 0.35, task)[0])
-    mode, hessian, decrement = model.refine_mode(task, far)
-    assert decrement <= model.MAX_DECREMENT
-    np.testing.assert_allclose(mode.objective, best.objective, atol=1e-2)
-    assert np.linalg.eigvalsh(hessian).min() > 0
-    monkeypatch.setattr("crosslevel.ecological.tables.contextual.model.NEWTON_STEPS", 1)
-    with pytest.raises(ConvergenceError):
-        model.refine_mode(task, far)
-
-
 def test_intervals_are_calibrated_by_the_constants_of_their_kind():
     p, v, h = np.array([0.5, 0.1]), np.array([0.01, 0.0]), np.array([0.0, 0.5])
     found = Constants(tau=1.0, k=2.0, s0=0.1, rho=0.2).variance(p, v, h)
@@ -186,21 +172,6 @@ def test_hidden_context_is_the_scatter_over_the_reach_of_composition():
     assert hidden_context(X, N * np.column_stack([0.3 + 0.4 * share, 0.7 - 0.4 * share])).leverage < 1e-3
     same = np.full((4, 2), N / 2)
     assert hidden_context(same, T).leverage == pytest.approx(2.0)  # composition says nothing: as large as it gets
-
-
-def test_cells_next_to_their_bounds_are_told():
-    low, high = np.zeros((2, 2)), np.array([[0.2, 1.0], [0.1, 0.0]])
-    assert at_a_bound(np.array([[0.001, 0.999], [0.099, 0.0]]), low, high)
-    assert not at_a_bound(np.array([[0.1, 0.5], [0.05, 0.0]]), low, high)
-
-
-def test_the_standard_deviation_of_the_slope_widens_the_posterior():
-    x, y, _ = world(n=60)
-    task = model.problem(x, y, np.zeros((4, 3)), 0.8)
-    mode = model.find_mode(task, 0.35)
-    sure, unsure = (posterior(task, mode, sd, 0) for sd in (0.0, 0.3))
-    assert unsure.variance.sum() > 1.2 * sure.variance.sum()
-    np.testing.assert_array_equal(posterior(task, mode, 0.3, 0).draws, unsure.draws)
 
 
 def test_tables_of_draws_are_the_summed_expected_cells():

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslevel.ecological import king, rpv, rxc, unit_tables
+from crosslevel.ecological import rpv, rxc, unit_tables
 from crosslevel.ecological.tables.contextual.adjustments import PENALTIES, SHRUNK, ridge_fit
-from crosslevel.ecological.tables.covariates import covariate_blocks
 from crosslevel.errors import InputError
 
 
@@ -42,23 +41,6 @@ def test_a_covariate_that_moves_everybody_takes_its_part_out_of_the_groups():
     np.testing.assert_allclose(told["move"], found["estimate"] - without["estimate"], atol=0.01)
     # what covariates move is part of the interval
     assert (found["std_error"] > np.abs(told["move"])).all()
-
-
-def test_covariates_are_matched_by_the_name_of_their_unit():
-    groups, votes, z, _ = world(n=20)
-    names = [f"u{i}" for i in range(20)]
-    tables = unit_tables(groups, votes, names)
-    expected = rxc(tables, covariates={"z": z})
-    order = np.random.default_rng(0).permutation(20)
-    shuffled = pd.DataFrame({"z": z[order], "unit": np.array(names)[order]})
-    np.testing.assert_array_equal(rxc(tables, covariates=shuffled)["estimate"], expected["estimate"])
-    np.testing.assert_array_equal(rxc(groups, votes, covariates=z)["estimate"], expected["estimate"])
-    with pytest.raises(InputError):
-        rxc(tables, covariates={"unit": names[:-1], "z": z[:-1]})
-    with pytest.raises(InputError):
-        rxc(tables, covariates={"unit": [*names, "u0"], "z": [*z, 1.0]})
-    with pytest.raises(InputError, match="covariates="):
-        rxc(tables, covariates={"z": z}, symmetric=True)
 
 
 def test_names_in_the_index_are_matched_to_the_units():
@@ -106,24 +88,6 @@ def test_a_covariate_of_noise_is_left_out():
         assert fit.gain == 0
 
 
-def test_an_answer_without_any_of_the_covariates_says_so():
-    groups, votes, _, _ = world(n=40, effect=0.0)
-    noise = next(z for seed in range(50) if not np.isfinite(ridge_of(groups, votes, z := drawn(seed)).penalty))
-    found = rxc(groups, votes, covariates=noise)
-    assert "covariates" not in found.method
-    assert any("prefers none of the covariates" in said for said in found.warnings)
-    assert found.diagnostics["covariates"]["move"] == [0.0] * 4
-    np.testing.assert_array_equal(found["estimate"], rxc(groups, votes)["estimate"])
-
-
-def drawn(seed):
-    return np.random.default_rng(seed).normal(size=40)
-
-
-def ridge_of(groups, votes, z):
-    return ridge_fit(*(np.column_stack(list(side.values())) for side in (groups, votes)), z[:, None])
-
-
 def test_the_penalty_is_that_of_units_left_out_one_by_one():
     groups, votes, z, _ = world(n=25)
     X, T = (np.column_stack(list(side.values())).astype(float) for side in (groups, votes))
@@ -149,28 +113,3 @@ def test_the_penalty_is_that_of_units_left_out_one_by_one():
     np.testing.assert_allclose(fit.G, SHRUNK * solve(np.arange(25), fit.penalty)[2:], rtol=1e-6)
     step = PENALTIES[1] / PENALTIES[0]
     assert left_out(fit.penalty) <= min(left_out(fit.penalty * step), left_out(fit.penalty / step))
-
-
-def test_a_constant_is_no_covariate_and_the_unit_of_one_does_not_matter():
-    """The standard deviation of thirty times 0.1 is a rounding error, and of numbers of 1e300 it was infinite."""
-    x = np.random.default_rng(0).normal(size=30)
-    with pytest.raises(InputError):
-        covariate_blocks({"a": np.full(30, 0.1)}, 30)
-    for scale in (1e-200, 1e250):
-        np.testing.assert_allclose(covariate_blocks({"a": scale * x}, 30)["a"], covariate_blocks({"a": x}, 30)["a"])
-
-
-def test_a_categorical_of_numbers_is_categories():
-    codes = [3, 1, 2, 1, 3, 1]
-    (found,) = covariate_blocks(pd.DataFrame({"region": pd.Categorical(codes)}), 6).values()
-    (wanted,) = covariate_blocks({"region": [str(code) for code in codes]}, 6).values()
-    np.testing.assert_array_equal(found, wanted)
-    groups, votes, _, _ = world(n=20)
-    with pytest.raises(InputError):
-        king(groups, votes, zb=pd.DataFrame({"region": pd.Categorical(np.arange(20) % 3)}))
-
-
-def test_districts_in_a_column_of_two_dimensions_are_refused():
-    groups = np.array([[90.0, 10], [20, 80], [50, 50], [70, 30]])
-    with pytest.raises(InputError):
-        rxc(groups, groups[:, ::-1], kind="votes", pool=np.array([["n"], ["n"], ["s"], ["s"]]))

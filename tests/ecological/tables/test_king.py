@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -23,7 +21,6 @@ from crosslevel.ecological.tables.king.likelihood import (
 )
 from crosslevel.ecological.tables.king.mode import find_mode
 from crosslevel.ecological.tables.king.simulation import draw_parameters, draw_units, expected_units
-from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import ConvergenceError, InputError
 
 NO_PRIOR = Prior(0.0, 0.0, 0.0)
@@ -232,17 +229,6 @@ def test_the_groups_and_outcomes_can_be_exchanged():
     np.testing.assert_allclose(here["estimate"], there["estimate"][::-1], atol=0.005)
 
 
-def test_same_seed_same_numbers_and_checked_tables_are_taken():
-    X, T, _ = world(30)
-    frame = king(
-        pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(T, columns=["yes", "no"]), n_draws=100, random_state=4
-    )
-    checked = king(unit_tables(X, T), n_draws=100, random_state=4)
-    np.testing.assert_array_equal(frame["estimate"], checked["estimate"])
-    assert isinstance(frame.to_frame(), pd.DataFrame)
-    assert (king(X, T, n_draws=100, random_state=5)["std_error"] != checked["std_error"]).all()
-
-
 def test_a_unit_without_people_takes_its_covariates_with_it():
     X, T, _ = world(30)
     z = np.random.default_rng(0).normal(size=30)
@@ -251,20 +237,6 @@ def test_a_unit_without_people_takes_its_covariates_with_it():
     gap = king(X1, T1, zb=np.insert(z, 3, 99.0), n_draws=100)
     np.testing.assert_allclose(gap["estimate"], whole["estimate"], atol=1e-12)
     assert gap.diagnostics["coefficients"]["zb"] == pytest.approx(whole.diagnostics["coefficients"]["zb"])
-
-
-def test_covariates_with_names_are_matched_to_the_units():
-    rng = np.random.default_rng(5)
-    n = 30
-    x, z = rng.uniform(0.1, 0.9, n), rng.normal(size=n)
-    rate = x * np.clip(0.6 + 0.1 * z, 0.05, 0.95) + (1 - x) * 0.3
-    names = [f"p{i}" for i in range(n)]
-    tables = unit_tables({"a": 900 * x, "b": 900 * (1 - x)}, {"yes": 900 * rate, "no": 900 * (1 - rate)}, units=names)
-    given = pd.DataFrame({"z": z}, index=names)
-    one, other = (king(tables, zb=frame, n_draws=100) for frame in (given, given.iloc[::-1]))
-    np.testing.assert_array_equal(one["estimate"], other["estimate"])
-    with pytest.raises(InputError):
-        king(tables, zb=given.iloc[1:], n_draws=100)
 
 
 # real data -----------------------------------------------------------------------------------------------------------
@@ -318,42 +290,6 @@ def test_the_expected_share_at_the_mode_is_the_mean_of_draws_there():
 # bad input -----------------------------------------------------------------------------------------------------------
 
 
-def test_shares_that_never_vary_are_answered_with_a_warning():
-    first = np.linspace(100, 900, 20)
-    X = np.column_stack([first, 1000 - first])
-    yes = X @ [0.6, 0.2]
-    found = king(X, np.column_stack([yes, 1000 - yes]))
-    np.testing.assert_allclose(found["estimate"], [0.6, 0.4, 0.2, 0.8], atol=2e-3)
-    assert any("may be the same in every unit" in w for w in found.warnings)
-
-
-def test_one_composition_everywhere_is_answered_widely_with_a_warning():
-    _, T, _ = world(40)
-    found = king(np.tile([400, 600], (40, 1)), T, n_draws=300)
-    assert any("nearly the same composition" in w for w in found.warnings)
-    assert found["std_error"][0] > 0.1
-
-
-def test_units_of_one_group_each_leave_nothing_open():
-    _, T, _ = world(40)
-    X = np.where(np.arange(40)[:, None] % 2 == 0, [[1000, 0]], [[0, 1000]])
-    found = king(X, T, n_draws=100)
-    np.testing.assert_allclose(
-        found["estimate"][[0, 2]], [T[::2, 0].mean() / 1000, T[1::2, 0].mean() / 1000], rtol=1e-9
-    )
-    np.testing.assert_allclose(found["std_error"], 0, atol=1e-9)
-
-
-def test_ten_thousand_units_work_and_their_draws_are_kept_only_where_they_fit(monkeypatch):
-    monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.MOST_KEPT", 1_000_000)
-    X, T, truth = world(10_000)
-    found = king(X, T, n_draws=200)
-    assert found.units.draws is None
-    assert any("not kept" in w for w in found.warnings)
-    np.testing.assert_allclose(found["estimate"][[0, 2]], truth, atol=0.01)
-    assert found.diagnostics["restarts_at_mode"] == 5
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -388,41 +324,6 @@ def test_a_fit_that_failed_gives_no_numbers_unless_asked(monkeypatch):
     found = king(X, T, n_draws=100, allow_unconverged=True)
     assert found.diagnostics["converged"] is False
     assert any("search for the mode" in w for w in found.warnings)
-
-
-def test_sampling_that_rests_on_few_draws_gives_no_numbers(monkeypatch):
-    X, T, _ = world(30)
-    fit = find_mode
-
-    def too_narrow(asked):
-        mode = fit(asked)
-        return replace(mode, phi=mode.phi + 3.0, covariance=mode.covariance * 1e-6)
-
-    monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.find_mode", too_narrow)
-    monkeypatch.setattr("crosslevel.ecological.tables.king.simulation.ROUNDS", 1)
-    with pytest.raises(ConvergenceError):
-        king(X, T, n_draws=200)
-
-
-def test_poor_proposals_are_mended_in_further_rounds():
-    X, T, _ = world(30)
-    asked = problem(X[:, 0] / 1000, T[:, 0] / 1000, Prior(0.5, 0.5, 0.5))
-    mode = find_mode(asked)
-    poor = replace(mode, phi=mode.phi + np.sqrt(np.diag(mode.covariance)), covariance=mode.covariance / 4)
-    good, mended = (draw_parameters(asked, m, 2000, np.random.default_rng(0)) for m in (mode, poor))
-    assert mended.rounds > good.rounds
-    assert mended.effective >= 1000
-    scale = good.phi.std(axis=0)
-    np.testing.assert_allclose(mended.phi.mean(axis=0) / scale, good.phi.mean(axis=0) / scale, atol=0.2)
-    np.testing.assert_allclose(mended.phi.std(axis=0), scale, rtol=0.2)
-
-
-def test_units_of_a_few_people_are_answered_inside_the_bounds_if_at_all():
-    """Shares of ten people are not continuous: many units are unanimous, and the density has hardly a top."""
-    rng = np.random.default_rng(0)
-    X, T = rng.multinomial(10, [0.5, 0.5], 60), rng.multinomial(10, [0.1, 0.9], 60)
-    found = king(X, T, n_draws=100, allow_unconverged=True)
-    assert ((found["estimate"] >= found["lower"] - 1e-9) & (found["estimate"] <= found["upper"] + 1e-9)).all()
 
 
 def test_the_order_of_units_does_not_decide_whether_sampling_succeeds():

@@ -10,10 +10,9 @@ import pyarrow.csv as pv
 import pytest
 from scipy import stats
 
-from crosslevel.ecological.tables.contextual_effect import ContextualEffect, predicted_by_composition
 from crosslevel.ecological.tables.dirichlet import sampler as dirichlet_sampler
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
-from crosslevel.ecological.tables.dirichlet.sampler import Plan, _Chain, _score, sample_posterior
+from crosslevel.ecological.tables.dirichlet.sampler import _score
 from crosslevel.errors import ConvergenceError, InputError
 
 SHORT = {"n_draws": 100, "warmup": 40, "allow_unconverged": True}
@@ -190,18 +189,6 @@ def test_the_uncertainty_of_the_slope_widens_the_interval(contextual):
     assert (found.draws <= found["upper"] + 1e-12).all()
 
 
-def test_a_group_that_lives_alone_keeps_no_one_from_being_unsure():
-    """Weighted counts: the certain group's slope is rounding noise."""
-    X, T, _ = world(n=12)
-    X = np.vstack([np.column_stack([X, np.zeros(12)]), [[0, 0, 300]] * 3])
-    T = np.vstack([T, [[100, 100, 100]] * 3])
-    answers = [
-        multinomial_dirichlet(1.2345678 * X, 1.2345678 * T, contextual_slope_sd=sd, **SHORT) for sd in (0.3, 0.0)
-    ]
-    assert (answers[0]["std_error"][:6] > 1.1 * answers[1]["std_error"][:6]).any()
-    np.testing.assert_allclose(answers[0]["std_error"][6:], 0.0, atol=1e-9)
-
-
 def test_relabelling_moves_the_answer_along():
     X, T, _ = world(n=40)
     plain = multinomial_dirichlet(X, T)
@@ -255,12 +242,6 @@ def test_where_a_margin_has_one_option_the_answer_is_exact():
     assert "max_rhat" not in one_outcome.diagnostics
 
 
-def test_weighted_counts_need_not_be_whole():
-    X, T, _ = world(n=10)
-    found = multinomial_dirichlet(X * 0.37, T * 0.37, **SHORT)
-    np.testing.assert_allclose(found.units["count"].reshape(-1, 2, 3).sum(axis=1), T * 0.37, atol=1e-9)
-
-
 def test_chains_that_have_not_converged_give_no_numbers():
     X, T, _ = world(n=10)
     with pytest.raises(ConvergenceError):
@@ -270,22 +251,6 @@ def test_chains_that_have_not_converged_give_no_numbers():
     )
     assert found.diagnostics["converged"] is False
     assert "do not report" in found.warnings[0]
-
-
-def test_the_chains_are_lengthened_until_they_meet():
-    X, T, _ = world(n=10)
-    found = multinomial_dirichlet(X, T, n_draws=75, warmup=40)
-    assert found.diagnostics["converged"] is True
-    assert found.diagnostics["n_draws"] in (150, 300, 600)
-    assert len(found.draws) == 4 * found.diagnostics["n_draws"]
-
-
-def test_progress_counts_up_to_what_was_planned():
-    X, T, _ = world(n=10)
-    seen = []
-    multinomial_dirichlet(X, T, progress=lambda done, planned: seen.append((done, planned)), **SHORT)
-    assert seen[-1][0] == seen[-1][1]
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
 def test_an_interrupt_stops_all_chains():
@@ -301,21 +266,6 @@ def test_an_interrupt_stops_all_chains():
     assert not set(threading.enumerate()) - before
 
 
-def test_units_are_counted_by_their_composition_and_who_lives_there():
-    X = np.array([[300.0, 0.0], [90.0, 210.0], [90.0, 210.0], [120.0, 180.0], [10.0, 290.0], [200.0, 100.0]])
-    T = world(n=6)[1].astype(float)
-    effect = ContextualEffect(predicted_by_composition(X, T), 0.35, 0.1)
-    chain = _Chain.start(X, T, (4.0, 2.0), effect, np.random.default_rng(0), 10)
-    assert len(chain.factor) == 5  # two units are alike
-    np.testing.assert_allclose(chain.factor[chain.of], effect.factor())
-    assert chain.people.sum(axis=1).tolist() == [6.0, 5.0]
-    assert chain.people[:, chain.of[1]].tolist() == [2.0, 2.0]
-    assert chain.people[:, chain.of[0]].tolist() == [1.0, 0.0]
-    alone = _Chain.start(X, T, (4.0, 2.0), ContextualEffect(np.zeros(T.shape), 0.0, 0.0), np.random.default_rng(0), 10)
-    assert alone.factor.tolist() == [[1.0, 1.0, 1.0]]
-    assert alone.people.tolist() == [[6.0], [5.0]]
-
-
 def test_the_score_is_the_derivative_of_the_density_in_the_slope():
     rng = np.random.default_rng(7)
     x = np.array([[0.3, 0.7], [1.0, 0.0], [0.6, 0.4]])
@@ -329,21 +279,6 @@ def test_the_score_is_the_derivative_of_the_density_in_the_slope():
 
     found = _score(m, x, alpha * np.exp(0.35 * H)[:, None, :], H)
     assert found == pytest.approx((density(0.35 + 1e-5) - density(0.35 - 1e-5)) / 2e-5, rel=1e-6)
-
-
-def test_units_are_kept_within_their_room(monkeypatch):
-    """Few tables of many units: the mean is still of all draws."""
-    X, T, _ = world(n=50)
-    monkeypatch.setattr(dirichlet_sampler, "UNIT_DRAWS", (12, 12))
-    found = sample_posterior(
-        X.astype(float),
-        T.astype(float),
-        (4.0, 2.0),
-        Plan(2, 101, 20, 101, 0),
-        ContextualEffect(np.zeros(T.shape), 0.0, 0.0),
-    )
-    assert 4 <= len(found.units) <= 4 * 7
-    np.testing.assert_allclose(found.mean.sum(axis=0), found.cells.mean(axis=(0, 1)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from crosslevel import ecological
@@ -104,18 +103,3 @@ def test_units_do_not_contradict_the_index():
         assert ecological.unit_tables(GROUPS[kept], VOTES[kept], units=units).units == tuple(units)
     with pytest.raises(InputError):
         ecological.unit_tables(GROUPS[kept], VOTES[kept], units=left[::-1])
-
-
-def test_a_mapping_of_unit_to_district_is_matched_by_its_keys():
-    pool = dict(zip(UNITS, np.repeat(["x", "y"], 15).tolist(), strict=True))
-    wanted = ecological.rxc(NAMED_GROUPS, NAMED_VOTES, pool=list(pool.values()))
-    found = ecological.rxc(NAMED_GROUPS, NAMED_VOTES, pool=dict(reversed(pool.items())))
-    np.testing.assert_array_equal(found["estimate"], wanted["estimate"])
-    with pytest.raises(InputError):
-        ecological.rxc(NAMED_GROUPS, NAMED_VOTES, pool={u: d for u, d in pool.items() if u != "p4"})
-
-
-def test_names_in_an_arrow_array_are_text():
-    assert ecological.unit_tables(GROUPS, VOTES, pa.array(UNITS)).units == tuple(UNITS)
-    with pytest.raises(InputError):
-        ecological.unit_tables(GROUPS, VOTES, pa.array([None if u == "p3" else u for u in UNITS]))

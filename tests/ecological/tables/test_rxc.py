@@ -8,11 +8,10 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pytest
 
-import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.ecological.tables.contextual.doubts import hidden_context
 from crosslevel.ecological.tables.contextual.intervals import joint_draws
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.errors import InputError
 
 
 def elections(seed=0, n=40, R=3, C=3, context=0.0):
@@ -182,23 +181,6 @@ def test_units_and_options_at_the_edge_are_answered():
     assert known.select(outcome="outcome_0")["conf_low"].tolist() == [1.0] * 3
 
 
-def test_ten_thousand_units_are_answered():
-    rng = np.random.default_rng(0)
-    X = rng.integers(1, 200, (10_000, 2))
-    yes = rng.binomial(X, [0.7, 0.3]).sum(axis=1)
-    found = ecological.rxc(
-        X, np.column_stack([yes, X.sum(axis=1) - yes]), contextual_slope=0.0, contextual_slope_sd=0.0
-    )
-    np.testing.assert_allclose(found["estimate"][[0, 2]], [0.7, 0.3], atol=0.02)
-
-
-def test_intervals_widen_with_the_level():
-    X, T, _ = elections()
-    narrow, wide = (ecological.rxc(X, T, level=level) for level in (0.5, 0.99))
-    assert ((wide["conf_high"] - wide["conf_low"]) >= (narrow["conf_high"] - narrow["conf_low"])).all()
-    assert (wide["conf_high"] - wide["conf_low"]).sum() > 1.5 * (narrow["conf_high"] - narrow["conf_low"]).sum()
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -224,33 +206,6 @@ def test_bad_options_get_a_sentence(options):
     X, T, _ = elections()
     with pytest.raises(InputError):
         ecological.rxc(X, T, **options)
-
-
-@pytest.mark.parametrize(
-    ("X", "T"),
-    [
-        ([[0.3, 0.7], [0.5, 0.5]], [[0.2, 0.8], [0.1, 0.9]]),
-        ([[3], [5]], [[1, 2], [2, 3]]),
-        ([[3, 1], [5, 1]], [[4], [6]]),
-    ],
-)
-def test_tables_that_cannot_be_answered_get_a_sentence(X, T):
-    with pytest.raises(InputError):
-        ecological.rxc(np.array(X), np.array(T))
-
-
-def test_a_fit_that_did_not_converge_is_refused(monkeypatch):
-    X, T, _ = elections()
-    monkeypatch.setattr("crosslevel.ecological.tables.contextual.model.MAX_DECREMENT", -1.0)
-    with pytest.raises(ConvergenceError):
-        ecological.rxc(X, T)
-
-
-def test_the_answer_survives_a_file(tmp_path):
-    X, T, _ = elections(n=10)
-    found = ecological.rxc(X, T)
-    cl.save(found, tmp_path / "found.crosslevel")
-    assert cl.load(tmp_path / "found.crosslevel").equals(found)
 
 
 def test_the_kind_of_table_chooses_constants_and_is_told():

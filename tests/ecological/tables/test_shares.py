@@ -47,13 +47,6 @@ def test_one_margin_may_be_in_counts():
     np.testing.assert_allclose(tables(people, total_outcomes=CAST, **REST).T, both.T)
 
 
-def test_one_total_for_both_is_said():
-    assert (
-        "If outcomes are shares of the votes cast, pass total_groups and total_outcomes"
-        in tables(total=ADULTS).notes[2]
-    )
-
-
 @pytest.mark.parametrize(
     ("changed", "options"),
     [
@@ -85,12 +78,6 @@ def test_rounding_is_what_the_last_decimal_allows():
     found = tables(outcomes={**VOTES, "right": [44.9, 60.1, 75.0]}, **TWO, **REST)
     np.testing.assert_allclose(found.T[:, :2].sum(axis=1), CAST)
     assert "rows off by rounding (up to 0.1 %) were brought to it" in found.notes[1]
-
-
-def test_units_without_one_of_the_totals_go_with_the_missing():
-    found = tables(total_groups=ADULTS, total_outcomes=[120, np.nan, 80], missing="drop", **REST)
-    assert found.units == ("a", "c")
-    np.testing.assert_allclose(found.N, [200, 80])
 
 
 def test_totals_are_columns_of_a_frame():

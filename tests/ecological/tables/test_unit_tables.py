@@ -27,27 +27,6 @@ def test_units_without_people_are_left_out_and_named():
     assert tables.dropped == ("empty",)
 
 
-@pytest.mark.parametrize(
-    ("groups", "outcomes", "units"),
-    [
-        ({"a": [3], "b": [7]}, VOTES, None),
-        ({"a": [3, 1]}, VOTES, None),
-        ({"a": [3, -1], "b": [7, 6]}, VOTES, ["u", "v"]),
-        ({"a": [3, None], "b": [7, 6]}, VOTES, ["u", "v"]),
-        ({"a": [3, 1], "b": [7, 5]}, VOTES, ["u", "v"]),
-        ({"a": [0.3, 0.1], "b": [0.7, 0.9]}, {"y": [0.5, 0.5], "n": [0.5, 0.5]}, None),
-        (GOOD, VOTES, ["u", "u"]),
-        (GOOD, VOTES, ["u"]),
-        ({"a": [0, 0], "b": [0, 0]}, {"y": [0, 0], "n": [0, 0]}, None),
-        ({"a": ["x", "y"], "b": [7, 4]}, VOTES, None),
-        ({"a": [], "b": []}, {"y": [], "n": []}, None),
-    ],
-)
-def test_bad_tables_get_a_sentence(groups, outcomes, units):
-    with pytest.raises(InputError):
-        ecological.unit_tables(groups, outcomes, units)
-
-
 PEOPLE = {"p": ["a", "a", "b", "a"], "g": [2, 1, 1, 2], "w": [1.0, 2.0, 5.0, 1.0]}
 PLACES = {"p": ["b", "a"], "n": [10, 100]}
 
@@ -93,10 +72,6 @@ def test_margins_may_differ_by_rounding_only():
     assert (found.units["lower"][:2] <= found.units["upper"][:2]).all()
 
 
-def test_units_of_one_person_are_counts():
-    assert ecological.unit_tables([[1, 0], [0, 1]], [[1, 0], [1, 0]]).N.tolist() == [1, 1]
-
-
 def test_a_filtered_pandas_frame_is_the_frame_of_its_rows():
     groups = pd.DataFrame({"young": [30, 90, 50, 20], "old": [70, 10, 50, 80]})
     votes = pd.DataFrame({"yes": [80, 20, 60, 50], "no": [20, 80, 40, 50]})
@@ -109,11 +84,6 @@ def test_a_filtered_pandas_frame_is_the_frame_of_its_rows():
         ecological.goodman(groups[kept], votes[~kept].reset_index(drop=True))
 
 
-def test_group_counts_come_back_as_the_callers_kind():
-    counts, _ = ecological.group_counts(pd.DataFrame(PEOPLE), by="p", group="g", places=PLACES, total="n")
-    assert isinstance(counts, pd.DataFrame)
-
-
 @pytest.mark.parametrize(
     "options",
     [{"by": "q"}, {"group": "gg"}, {"group": 3}],
@@ -121,12 +91,3 @@ def test_group_counts_come_back_as_the_callers_kind():
 def test_group_counts_names_the_argument_that_is_wrong(options):
     with pytest.raises(InputError):
         ecological.group_counts(PEOPLE, **{"by": "p", "group": "g", "places": PLACES, "total": "n", **options})
-
-
-@pytest.mark.parametrize(
-    "units",
-    [3, "uv", [("a", 1), ("b", 2)]],
-)
-def test_odd_unit_names_get_a_sentence(units):
-    with pytest.raises(InputError):
-        ecological.unit_tables(GOOD, VOTES, units)

@@ -95,16 +95,6 @@ def test_the_number_of_threads_changes_nothing() -> None:
     assert_close(states[0], summed(embedding, "local"))
 
 
-def test_chunks_come_back_in_order_and_one_that_fails_is_told() -> None:
-    embedding = fitted("sorf")
-    table = people()
-    table = table.set_column(1, "w", pa.array(np.where(np.arange(N) == 4000, -1.0, 1.0)))
-    engine = JaxEngine(2)
-    engine.chunk_rows = 700
-    with pytest.raises(ValueError):
-        summed(embedding, engine, table)
-
-
 def test_a_stopped_pass_leaves_no_thread_behind() -> None:
     import threading
 

@@ -136,17 +136,6 @@ def test_refusals(arguments) -> None:
         make_map(*arguments)
 
 
-def test_refusals_of_landmarks_and_rows() -> None:
-    with pytest.raises(InputError):
-        make_map("landmarks", 3, None, 1.0, landmarks=np.zeros((2, 2)))
-    with pytest.raises(InputError):
-        make_map("landmarks", 1, None, 1.0, landmarks=[[0.0], [np.nan]])
-    with pytest.raises(InputError):
-        make_map("nystrom", 1, 3, 1.0, landmarks=[[0.0], [1.0]])
-    with pytest.raises(InputError):
-        make_map("rff", 3, 4, 1.0).transform(np.zeros((2, 4)))
-
-
 def test_the_plain_maps_need_no_compiler() -> None:
     code = "import sys, crosslevel.numerics.features; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

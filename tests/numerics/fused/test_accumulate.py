@@ -74,15 +74,6 @@ def test_weighted_sums_of_any_number_of_rows(plain, n):
     np.testing.assert_allclose(total, weights[2 : 2 + n] @ phi[2 : 2 + n], atol=1e-14)
 
 
-@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 16, 19])
-def test_lines_are_added_to_what_was_there(plain, n):
-    rng = np.random.default_rng(n)
-    lines, which = rng.normal(size=(12, 4)), rng.integers(0, 12, n).astype(np.uint64)
-    total = np.arange(4.0)
-    plain.add_lines(total, lines.ravel(), 4, which)
-    np.testing.assert_allclose(total, np.arange(4.0) + lines[which.astype(int)].sum(axis=0), atol=1e-13)
-
-
 @pytest.mark.parametrize("used", [5, 3])
 def test_features_reach_every_bag_of_their_row(plain, used):
     bags, weights = people(seed=1)
@@ -98,20 +89,3 @@ def test_features_reach_every_bag_of_their_row(plain, used):
             if bag >= 0:
                 expected[bag, 2 : 2 + used] += weights[row] * phi[row, :used]
     np.testing.assert_allclose(sums, expected, rtol=1e-12)
-
-
-def test_counts_and_weights_of_bags_under_their_new_numbers(plain):
-    bags, weights = people(seed=3)
-    present = np.zeros(8, dtype=bool)
-    plain.mark_bags(bags, present)
-    assert np.flatnonzero(present).tolist() == sorted(set(bags.ravel()) - {-1})
-    lookup = np.cumsum(present) - 1
-    local, q = np.empty_like(bags), int(present.sum())
-    count, weight, squared = np.zeros(q, dtype=np.int64), np.zeros(q), np.zeros(q)
-    plain.tally(bags, weights, lookup, local, count, weight, squared)
-    np.testing.assert_array_equal(local, np.where(bags < 0, -1, lookup[bags]))
-    for i in range(q):
-        own = (local == i).any(axis=1)
-        assert count[i] == own.sum()
-        assert weight[i] == pytest.approx(weights[own].sum())
-        assert squared[i] == pytest.approx((weights[own] ** 2).sum())

@@ -179,17 +179,6 @@ def test_twenty_overlapping_bags_are_as_good_as_one_at_a_time(name: str) -> None
         assert np.abs(all_at_once[bag] - single).max() <= 1e-12 * np.abs(single).max()
 
 
-def test_rows_in_no_bag_and_empty_pieces_add_nothing() -> None:
-    p = people(10)
-    p.bags[:] = -1
-    plan = plan_for("sorf", p.d)
-    assert len(embed_piece(plan, *p.rows(slice(None))).bags) == 0
-    assert embed_piece(plan, *p.rows(slice(0, 0))).sums.shape == (0, 50)
-    kept = np.full((2, 50), 7.0)
-    embed_rows(plan, *p.rows(slice(None)), kept)
-    assert (kept == 7.0).all()
-
-
 def test_sums_are_added_to_what_is_there() -> None:
     p = people(100)
     plan = plan_for("fastfood", p.d)
@@ -197,18 +186,6 @@ def test_sums_are_added_to_what_is_there() -> None:
     sums = np.ones((21, plan.n_features))
     embed_rows(plan, *p.rows(slice(None)), sums)
     np.testing.assert_allclose(sums[piece.bags] - 1.0, piece.sums, rtol=1e-9, atol=1e-9)
-
-
-def test_a_given_array_takes_the_sums() -> None:
-    p = people(100)
-    plan = plan_for("sorf", p.d)
-    fresh = embed_piece(plan, *p.rows(slice(None)))
-    used = np.full((30, plan.n_features), np.nan)
-    again = embed_piece(plan, *p.rows(slice(None)), out=used)
-    assert same_bits(fresh, again)
-    assert again.sums.base is used
-    with pytest.raises(InputError):
-        embed_piece(plan, *p.rows(slice(None)), out=used[:2])
 
 
 def test_row_order_is_stable_and_goes_from_left_to_right() -> None:
@@ -223,18 +200,6 @@ def test_row_order_of_subgroups_is_lexicographic(n_subgroups: int) -> None:
     inside = rng.random((500, n_subgroups)) < 0.3
     bags = np.column_stack([place, np.where(inside, place[:, None] + np.arange(1, n_subgroups + 1), -1)])
     np.testing.assert_array_equal(row_order(bags), np.lexsort(bags.T[::-1]))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"codes": 21}, {"codes": -2}, {"columns": -1}, {"columns": 21}, {"reals": np.nan}, {"weights": np.inf}],
-)
-def test_refuses_what_the_kernels_could_not_survive(change) -> None:
-    p = people(20)
-    for name, value in change.items():
-        getattr(p, name)[3 if name != "columns" else 0] = value
-    with pytest.raises(InputError):
-        embed_piece(plan_for("sorf", p.d), *p.rows(slice(None)))
 
 
 def test_refuses_wrong_shapes() -> None:

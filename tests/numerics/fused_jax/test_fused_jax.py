@@ -6,7 +6,6 @@ import pytest
 from crosslevel.errors import InputError
 from crosslevel.numerics.features import MAPS, make_map
 from crosslevel.numerics.fused_jax import DeviceMap, bag_totals, pack, sum_packs
-from crosslevel.numerics.fused_jax.device import explicit
 from crosslevel.numerics.fused_jax.tiles import cut
 
 WIDTHS = (5, 2, 9, 31, 3)
@@ -109,13 +108,6 @@ def test_many_bags_and_tiny_weights(halves: bool) -> None:
     assert relative_error(drawn("sorf"), codes, reals, real_columns, owners, weights, bags, halves, 64) < 3e-6
 
 
-def test_a_piece_without_rows_adds_nothing() -> None:
-    codes, reals, real_columns, owners, weights, bags = (a[:0] if len(a) == N else a for a in rows())
-    on_device = DeviceMap(drawn("sorf"), owners, real_columns)
-    packed = pack(codes, reals, weights, bags, 64, D)
-    assert on_device.collect(packed, on_device.start(packed)).shape == (0, 170)
-
-
 def test_totals_are_exact_counts() -> None:
     *_, weights, bags = rows()
     totals, local = bag_totals(bags, weights)
@@ -127,35 +119,9 @@ def test_totals_are_exact_counts() -> None:
         np.testing.assert_array_equal(local == j, inside)
 
 
-def test_shapes_do_not_follow_the_number_of_rows_closely() -> None:
-    shapes = set()
-    for n in range(130, 250, 7):
-        codes, reals, _, _, weights, bags = rows(n)
-        packed = pack(codes, reals, weights, bags, 64, D)
-        shapes.add((packed.codes.shape, packed.slots.shape, packed.n_bags))
-    assert len(shapes) == 1
-
-
 def test_what_would_poison_a_sum_is_refused() -> None:
     codes, reals, _, _, weights, bags = rows()
     given = {"codes": codes, "reals": reals, "weights": weights, "bags": bags}
     for bad in ({"codes": np.full((N, 5), D)}, {"reals": np.full((N, 3), np.nan)}, {"bags": np.zeros(N, dtype=int)}):
         with pytest.raises(InputError):
             pack(**given | bad, tile=64, n_inputs=D)
-
-
-@pytest.mark.parametrize(("halves", "bits"), [(True, 20), (False, 22)])
-@pytest.mark.parametrize("unit", [1e-5, 3e6])
-def test_the_parts_of_frequencies_add_up_to_them(halves: bool, bits: int, unit: float) -> None:
-    """Entries down to 2^-14 of the largest keep their bits in any unit; frequencies of zero stay zero."""
-    rng = np.random.default_rng(0)
-    W = unit * rng.choice([-1.0, 1.0], (5, 7)) * 2.0 ** rng.uniform(-14, 0, (5, 7))
-    found = explicit(W, np.array([2, 5]), halves)
-    whole = float(found["scale"]) * sum(part.astype(np.float64) for part in found["parts"])
-    assert whole.shape == (5, 64)
-    np.testing.assert_allclose(whole[:, :7], W, rtol=2.0**-bits)
-    assert not whole[:, 7:].any()
-    np.testing.assert_allclose(float(found["scale"]) * found["of_reals"], W[:, [2, 5]], rtol=1e-6)
-    nothing = explicit(np.zeros((2, 3)), np.empty(0, dtype=int), halves)
-    assert nothing["scale"] == 1.0
-    assert not any(part.any() for part in nothing["parts"])

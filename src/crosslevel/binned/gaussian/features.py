@@ -297,7 +297,7 @@ def search_windows(search: Search) -> tuple[Maximum, dict[str, float]]:
     there, so shorter windows are tried even where no end calls for them.
     """
     kernel, most = search.kernel, search.most_features
-    sines.require_features(kernel)
+    kernel.require_features()
     d = kernel.dimension
     low, high = (np.full(d, share) for share in WINDOWS.get(d, WINDOW))
     best, at = _search_window(search, low, high)

@@ -194,7 +194,7 @@ def fit_gaussian(
             "one region cannot tell how large, how smooth and how noisy the curve is; pass variance=, lengthscale= and noise=, or "
             "more regions."
         )
-    if not sines.has_features(kernel) and problem.regions.pieces() is None:
+    if not kernel.has_features and problem.regions.pieces() is None:
         raise InputError(
             "the kernel has a white part, and these regions are summed over points, which hold none of it. Leave 'white' out: for regions "
             "that do not overlap it is the noise, in proportion to their volume with sizes=."
@@ -338,7 +338,7 @@ def choose_solver(problem: Problem, kernel: Kernel, settings: Settings) -> str:
     n = len(problem.y)
     if settings.solver != "auto":
         return settings.solver
-    if (n > DENSE or problem.regions.pieces() is None) and sines.has_features(kernel):
+    if (n > DENSE or problem.regions.pieces() is None) and kernel.has_features:
         return "features"
     return "dense"
 
@@ -354,7 +354,7 @@ def _dense_solver(problem: Problem, kernel: Kernel) -> Solver:
 
 def _final_features(problem: Problem, kernel: Kernel, logs: FloatArray, noise: float, settings: Settings) -> Solver:
     """Choose features for given hyperparameters; the dense solver where their error would be large and it can be used."""
-    sines.require_features(kernel)
+    kernel.require_features()
     if not (noise > 0 or problem.known_noise.all()):
         raise InputError(
             "features need noise in every observation; pass noise= a small positive variance, or solver='dense'."

@@ -77,6 +77,18 @@ class Kernel:
         return tuple(value for t in self.terms for value in (t.variance, *t.lengthscales))
 
     @property
+    def has_features(self) -> bool:
+        """Whether every term has a spectral density."""
+        return all(term.correlation.has_length for term in self.terms)
+
+    def require_features(self) -> None:
+        """Refuse a kernel without features."""
+        if not self.has_features:
+            raise InputError(
+                "solver='features' cannot be used: white noise has no spectral density. Use solver='dense'."
+            )
+
+    @property
     def axes(self) -> tuple[int | None, ...]:
         """Axis of each lengthscale; None for a variance."""
         return tuple(a for t in self.terms for a in (None, *range(len(t.lengthscales))))

@@ -10,7 +10,6 @@ from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
 from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.basis import extremes, frequency_index
-from crosslevel.errors import InputError
 from crosslevel.numerics.integrals.correlations import reach, spectral_density
 from crosslevel.typing import FloatArray, Int64Array
 
@@ -32,17 +31,6 @@ class Span:
     high: FloatArray
     shortest: FloatArray
     longest: FloatArray
-
-
-def has_features(kernel: Kernel) -> bool:
-    """Tell whether every term has a spectral density."""
-    return all(term.correlation.has_length for term in kernel.terms)
-
-
-def require_features(kernel: Kernel) -> None:
-    """Refuse a kernel without features."""
-    if not has_features(kernel):
-        raise InputError("solver='features' cannot be used: white noise has no spectral density. Use solver='dense'.")
 
 
 def densities(kernel: Kernel, logs: FloatArray, w: FloatArray, gradient: bool = False) -> tuple[FloatArray, FloatArray]:

@@ -298,7 +298,7 @@ def _find(path: Path, formats: Mapping[str, object]) -> list[Path]:
             raise FileError(f"{path} has an extension that is not read here; what is read: {_endings(formats)}.")
         return [path]
     if any(mark in str(path) for mark in WILDCARDS):
-        found = _ordered(p for p in _matches(path) if p.is_file() and _visible(p))
+        found = _ordered(p for p in matches(path) if p.is_file() and _visible(p))
         unread = next((p for p in found if not _extension(p, formats)), None)
         if unread is not None:
             raise FileError(f"{path} also finds {unread}, which is not read here; what is read: {_endings(formats)}.")
@@ -323,7 +323,8 @@ def _open_files(paths: list[Path], options: CsvOptions, delimiter: str | None) -
     return [read(str(path), options, delimiter) for path, _, read in opened]
 
 
-def _matches(pattern: Path) -> Iterator[Path]:
+def matches(pattern: Path) -> Iterator[Path]:
+    """Give what fits a pattern with wildcards, which may be absolute and reach into folders (``**``)."""
     fixed = next(i for i, part in enumerate(pattern.parts) if any(mark in part for mark in WILDCARDS))
     return Path(*pattern.parts[:fixed]).glob(str(Path(*pattern.parts[fixed:])))
 
