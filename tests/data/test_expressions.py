@@ -80,25 +80,41 @@ def test_a_value_is_found_by_the_condition_for_it(value):
     assert condition.columns == ('the "odd" name',)
 
 
-FUNCTIONS = """read_csv('{0}')|read_text('{0}')|read_blob('{0}')|read_parquet('{0}')|glob('{0}')|getenv('HOME')|current_setting('memory_limit')
-current_user|current_date|now()|random()|uuid()|version()|current_database()|getvariable('x')|nextval('x')|query('select 1')|query_table('people')
-error('x')|sleep(1)|pg_sleep(1)|hash(sex)|unnest([1, 2])|list_transform([1], x -> x)|list_filter([1], lambda x: true)|columns(*)|columns('s.*')
-sum(sex) over ()|row_number() over (order by sex)|count(*)|max(sex)|(select 1)|(select sex from people limit 1)|(from people)|(values (1))
-sex::int|cast(sex as int)|try_cast(race as int)|$1|?|:a|@a|{{{{ a }}}}|[1]|{{'a': 1}}|array[1]|struct_pack(a := 1)|race[1]|race[1:2]|race.x
-people.sex|stored.sex|main.people.sex|rowid|filename|file_row_number|crosslevel_row|abs(sex)|coalesce(sex, 1)|nullif(sex, 1)|greatest(sex, 1)
-if(owner, 1, 2)|upper(race)|length(race)|concat(race)|regexp_replace(race, 'a', 'b')|trim(race)|substring(race from 1 for 1)
-extract(year from born)|interval '1 day'|date '2020-01-01'|x'61'|e'a'|$$a$$|~sex|sex & 1|sex << 1|sex ** 2|sex ^ 2|sex // 2|sex, age|*|0x1"""
-STATEMENTS = """drop table people|drop table stored|delete from stored|update stored set sex = 1|insert into stored values (1)|create table x as select 1
-copy stored to '{0}'|copy (select 1) to '{0}'|export database '{0}'|import database '{0}'|attach '{0}'|detach memory|install httpfs|load httpfs
-pragma version|pragma database_list|set enable_external_access = true|reset all|call pragma_version()|select 1|from people|values (1)|describe people
-with x as (select 1) select * from x|explain select 1|summarize people|use memory|begin|checkpoint|vacuum|alter table stored add column x int|show tables"""
-CONDITIONS = """exists (select 1)|not exists (select 1)|sex in (select 1)|sex = any (select 1)|sex > all (select 1)|sex in (from people)|sex in people
-sex in ()|sex in unnest([1])|(sex, age) = (1, 20)|(sex, age) in ((1, 20))|sex is distinct from 1|race similar to 'a'|race ~ 'a'|race glob 'a'
-race like 'a' escape 'b'|race collate nocase = 'a'|regexp_matches(race, 'a')|race is true|sex is 1|sex and 1|sex or owner|not sex|-owner|-race = 'a'
-race + 1 = 2|born + 1 = born|born = 1|sex = 'a'|race = 1|owner = 1|race = "a"|race = `a`|[sex] = 1|sеx = 1|ѕex = 1|sex ＝ 1|sex = １|18 <= age <= 65
-sex = 1 = true|sex = 2 limit 1|sex = 2 order by 1|sex = 2 group by 1|sex = 2 union select 1|sex = 2 having true|sex = 2 as x|sex = 2 qualify true
-sex|1|'a'|race|age|sex =|= 1|sex = = 1|(sex = 1|sex = 1)|'unclosed|"unclosed|sex between 1 and 'a'|age between (select 1) and 2|sex = 2 \\g|nobody = 1
-case when sex then true end|case when sex = 1 then 'a' else 1 end = 'a'|case sex when 'a' then true end|sex = 2 where true|owner xor true|sex === 2"""
+FUNCTIONS = """
+read_csv('{0}')|read_text('{0}')|read_blob('{0}')|read_parquet('{0}')|glob('{0}')|getenv('HOME')
+current_setting('memory_limit')|current_user|current_date|now()|random()|uuid()|version()
+current_database()|getvariable('x')|nextval('x')|query('select 1')|query_table('people')
+error('x')|sleep(1)|pg_sleep(1)|hash(sex)|unnest([1, 2])|list_transform([1], x -> x)
+list_filter([1], lambda x: true)|columns(*)|columns('s.*')|sum(sex) over ()
+row_number() over (order by sex)|count(*)|max(sex)|(select 1)|(select sex from people limit 1)
+(from people)|(values (1))|sex::int|cast(sex as int)|try_cast(race as int)|$1|?|:a|@a
+{{{{ a }}}}|[1]|{{'a': 1}}|array[1]|struct_pack(a := 1)|race[1]|race[1:2]|race.x|people.sex
+stored.sex|main.people.sex|rowid|filename|file_row_number|crosslevel_row|abs(sex)
+coalesce(sex, 1)|nullif(sex, 1)|greatest(sex, 1)|if(owner, 1, 2)|upper(race)|length(race)
+concat(race)|regexp_replace(race, 'a', 'b')|trim(race)|substring(race from 1 for 1)
+extract(year from born)|interval '1 day'|date '2020-01-01'|x'61'|e'a'|$$a$$|~sex|sex & 1
+sex << 1|sex ** 2|sex ^ 2|sex // 2|sex, age|*|0x1"""
+STATEMENTS = """
+drop table people|drop table stored|delete from stored|update stored set sex = 1
+insert into stored values (1)|create table x as select 1|copy stored to '{0}'
+copy (select 1) to '{0}'|export database '{0}'|import database '{0}'|attach '{0}'|detach memory
+install httpfs|load httpfs|pragma version|pragma database_list|set enable_external_access = true
+reset all|call pragma_version()|select 1|from people|values (1)|describe people
+with x as (select 1) select * from x|explain select 1|summarize people|use memory|begin
+checkpoint|vacuum|alter table stored add column x int|show tables"""
+CONDITIONS = """
+exists (select 1)|not exists (select 1)|sex in (select 1)|sex = any (select 1)
+sex > all (select 1)|sex in (from people)|sex in people|sex in ()|sex in unnest([1])
+(sex, age) = (1, 20)|(sex, age) in ((1, 20))|sex is distinct from 1|race similar to 'a'
+race ~ 'a'|race glob 'a'|race like 'a' escape 'b'|race collate nocase = 'a'
+regexp_matches(race, 'a')|race is true|sex is 1|sex and 1|sex or owner|not sex|-owner
+-race = 'a'|race + 1 = 2|born + 1 = born|born = 1|sex = 'a'|race = 1|owner = 1|race = "a"
+race = `a`|[sex] = 1|sеx = 1|ѕex = 1|sex ＝ 1|sex = １|18 <= age <= 65|sex = 1 = true
+sex = 2 limit 1|sex = 2 order by 1|sex = 2 group by 1|sex = 2 union select 1|sex = 2 having true
+sex = 2 as x|sex = 2 qualify true|sex|1|'a'|race|age|sex =|= 1|sex = = 1|(sex = 1|sex = 1)
+'unclosed|"unclosed|sex between 1 and 'a'|age between (select 1) and 2|sex = 2 \\g|nobody = 1
+case when sex then true end|case when sex = 1 then 'a' else 1 end = 'a'
+case sex when 'a' then true end|sex = 2 where true|owner xor true|sex === 2"""
 
 
 def split(text):

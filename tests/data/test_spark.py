@@ -30,7 +30,11 @@ def session(tmp_path_factory):
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs a Java runtime")
     before, folder = dict(os.environ), str(tmp_path_factory.mktemp("spark"))
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    os.environ |= {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
     builder = sql.SparkSession.builder.master("local[2]").appName("crosslevel tests")
     settings = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     for name, value in {**settings, "spark.local.dir": folder, "spark.sql.warehouse.dir": folder}.items():

@@ -107,7 +107,9 @@ def _stacked(tables: Sequence[pa.Table], argument: str) -> pa.Table:
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
-        raise InputError(f"{argument} has tables whose columns are of different types ({error}); give them the same.") from error
+        raise InputError(
+            f"{argument} has tables whose columns are of different types ({error}); give them the same."
+        ) from error
 
 
 def matching(pattern: str) -> list[Path]:
@@ -249,7 +251,9 @@ class Local(Table):
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
         marks = {delimiter_of(path) for path in self.files}
         if len(marks) > 1:
-            raise FileError(f"people names files whose values are set apart by {listed(sorted(marks))}; pass files of one kind.")
+            raise FileError(
+                f"people names files whose values are set apart by {listed(sorted(marks))}; pass files of one kind."
+            )
         options = (  # nothing is guessed: a line of another length, or one that begins with #, would be left out silently
             f"all_varchar=true, union_by_name=true, filename={FILE!r}, skip=0, comment='', delim={quoted(marks.pop(), chr(39))}, "
             f"quote='\"', escape='\"', nullstr={words}"
