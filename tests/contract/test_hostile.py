@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from crosslevel.data.batches import open_batches
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
@@ -36,7 +35,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: krls.KRLS(reference="text").fit({"arm": list("ab") * 10}, Y),
         lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324),
         lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30),
-        lambda: cl.MeanEmbedding(n_features=10**30).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"),
+        lambda: cl.MeanEmbedding(n_features=10**30).fit(KNOWN),
         lambda: nation(10**30, 5),
         lambda: BayesianLinear(bandwidth=5e-324).fit(list(X[:, None]), Y),
         lambda: areas.area_correlations("a map"),
@@ -45,7 +44,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: areas.shared_estimates("a map", [1.0], SQUARES, [1.0] * 4),
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, correlations=[1.0]),
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, n_draws=5e-324),
-        lambda: open_batches({"x": [1]}, column_types=3).to_table(),
         lambda: read_county_votes("votes.csv", year="last"),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
@@ -55,7 +53,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: cl.Polygons.join(SQUARES, None),
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),
-        lambda: cl.MeanEmbedding(categorical=2.5).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"),
         lambda: cl.People(PEOPLE, by="place", categorical=2.5),
         lambda: cl.EcologicalInference(interactions=True).fit(KNOWN, TOTALS),
         lambda: cl.EcologicalInference(hyperparameters=2.5).fit(KNOWN, TOTALS),
@@ -66,7 +63,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: subgroups(2.5, None, None),
         lambda: cl.Bags.from_list([[1.0]], weights=2.5),
         lambda: cl.load(2.5),
-        lambda: open_batches({"x": [1]}, columns=2.5),
         lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]),
@@ -80,13 +76,8 @@ def test_a_hostile_value_is_refused(call):
         call()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("checkpoint", "a" * 10_000), ("checkpoint", "a\0b"), ("checkpoint", "a\ud800"), ("weight", "")],
-    ids=["long", "null", "half", "weight"],
-)
-def test_an_embedding_refuses_names_of_no_file_and_no_column(name, value):
-    people = {"p": ["a", "b", "b"], "x": [1.0, 2.0, 4.0]}
-    model = cl.MeanEmbedding(n_features=2, bandwidth=1.0).fit(people, by="p")
+@pytest.mark.parametrize("name", ["a" * 10_000, "a\0b", "a\ud800"], ids=["long", "null", "half"])
+def test_an_embedding_refuses_names_of_no_file(name):
+    model = cl.MeanEmbedding(n_features=2, bandwidth=1.0).fit(KNOWN)
     with pytest.raises(CrosslevelError):
-        model.transform(people, **{name: value})
+        model.transform(KNOWN, checkpoint=name)

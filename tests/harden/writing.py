@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -61,43 +62,42 @@ def people() -> pa.Table:
 
 
 def _embedding() -> cl.MeanEmbedding:
-    return cl.MeanEmbedding(n_features=128, bandwidth=1.0, n_jobs=1).fit(people(), by="region", columns=["x", "z"])
+    return cl.MeanEmbedding(n_features=128, bandwidth=1.0).fit(_known(people()))
+
+
+def _known(data: Any) -> cl.People:
+    return cl.People(data, by="region", columns=["x", "z"])
 
 
 @cache
 def _reference() -> tuple[cl.MeanEmbedding, np.ndarray]:
     model = _embedding()
-    return model, model.transform(people()).values
+    return model, model.transform(_known(people())).values
 
 
 def _people_file(folder: Path) -> None:
-    pq.write_table(people(), folder / "people.parquet", row_group_size=GROUP)
+    (folder / "people").mkdir()
+    for i in range(ROWS // GROUP):
+        pq.write_table(people().slice(GROUP * i, GROUP), folder / "people" / f"{i:02d}.parquet")
 
 
 def _embed(folder: Path, number: int = 0) -> np.ndarray:
-    """Embed with a checkpoint after every chunk."""
+    """Embed with a checkpoint after every file."""
     del number
-    found = _reference()[0].transform(folder / "people.parquet", checkpoint=folder / "pass.state", checkpoint_every=0.0)
-    return found.values
+    with mock.patch.object(passes, "EVERY", 0.0):
+        return _reference()[0].transform(_known(folder / "people"), checkpoint=folder / "pass.state").values
 
 
 def _fit(folder: Path, number: int = 0) -> np.ndarray:
-    """Fit and embed by the command, with a checkpoint after every chunk."""
+    """Fit and embed by the command, with a checkpoint after every file."""
     del number
     from crosslevel.cli.app import run
 
-    keep = passes.Checkpoint.keep
-    passes.Checkpoint.keep = lambda self, *state, now=False: keep(self, *state, now=True)  # type: ignore[method-assign]
-    try:
-        options = ["--n-features", "128", "--bandwidth", "1.0", "--jobs", "1", "--columns", "x", "--columns", "z"]
-        with Path(os.devnull).open("w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
-            code = run(
-                ["embed", str(folder / "people.parquet"), "--by", "region", *options, "--out", str(folder / "out")]
-            )
-        if code:
-            raise KeyboardInterrupt  # the exit code of a command that was stopped while it read its options
-    finally:
-        passes.Checkpoint.keep = keep  # type: ignore[method-assign]
+    options = ["--n-features", "128", "--bandwidth", "1.0", "--columns", "x", "--columns", "z", "--by", "region"]
+    with mock.patch.object(passes, "EVERY", 0.0), Path(os.devnull).open("w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
+        code = run(["embed", str(folder / "people"), *options, "--out", str(folder / "out")])
+    if code:
+        raise KeyboardInterrupt  # the exit code of a command that was stopped while it read its options
     return cl.load(folder / "out" / "embeddings.crosslevel").values
 
 
@@ -266,8 +266,6 @@ def _as_nobody(function: Callable[[], Any]) -> Any:
 
 def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
     """List what must end with a sentence, in a folder that may be read only and with files that may not be read."""
-    from crosslevel.data.batches import open_batches
-
     closed = folder / "closed"
     return {
         "save into a folder that is read-only": lambda: cl.save(estimates(1), closed / "new.crosslevel"),
@@ -276,12 +274,12 @@ def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
         "save over a file in a folder that is read-only": lambda: cl.save(estimates(1), closed / "old.crosslevel"),
         "load a file that may not be read": lambda: cl.load(folder / "secret.crosslevel"),
         **{
-            f"read {kind} that may not be read": lambda kind=kind: open_batches(folder / f"secret.{kind}").to_table()
+            f"read {kind} that may not be read": lambda kind=kind: cl.People(folder / f"secret.{kind}").answer("select * from people")
             for kind in ("parquet", "csv", "arrow")
         },
-        "read a folder that may not be read": lambda: open_batches(folder / "nowhere").to_table(),
+        "read a folder that may not be read": lambda: cl.People(folder / "nowhere"),
         "resume from a checkpoint that may not be read": lambda: _reference()[0].transform(
-            people(), checkpoint=folder / "secret.state"
+            _known(people()), checkpoint=folder / "secret.state"
         ),
     }
 
@@ -295,6 +293,7 @@ def run_permissions(door: Door, rng: random.Random, until: float) -> None:
         first = False
         with scratch() as folder:
             folder.chmod(0o755)
+            _people_file(folder)
             (folder / "closed").mkdir()
             cl.save(estimates(0), folder / "closed" / "old.crosslevel")
             for kind in ("crosslevel", "parquet", "csv", "arrow", "state"):
@@ -325,8 +324,9 @@ def run_permissions(door: Door, rng: random.Random, until: float) -> None:
 
 def _unwritable(folder: Path) -> np.ndarray:
     warnings.simplefilter("ignore")
-    model = _reference()[0]
-    return model.transform(people(), checkpoint=folder / "closed" / "new.state", checkpoint_every=0.0).values
+    model, known = _reference()[0], _known(folder / "people")
+    with mock.patch.object(passes, "EVERY", 0.0):
+        return model.transform(known, checkpoint=folder / "closed" / "new.state").values
 
 
 def _write_on(folder: Path, seconds: float, number: int) -> int:

@@ -101,7 +101,8 @@ class Places:
             outcomes=self.outcomes,
             population=self.population,
         )
-        return replace(found, frame=frames.frame_kind(self.data) if frames.is_frame(self.data) else "pyarrow")
+        kind = frames.frame_kind(self.data) if frames.is_frame(self.data) else "pyarrow"
+        return replace(found, frame=kind, metric=self.metric)
 
     @cached_property
     def margins_table(self) -> pa.Table | None:

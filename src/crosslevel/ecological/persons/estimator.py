@@ -201,7 +201,6 @@ class EcologicalInference(PlaceEstimator):
         surveys, shares = read_surveys(survey)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         groups, people = read_people(people, places)
-        self.metric_ = places.metric
         found = self._read_places(places)
         with follow(progress, "Reading people") as tell:
             learned = learn_columns(people, int(self.n_bins))

@@ -196,7 +196,6 @@ class DistributionRegression(PlaceEstimator):
             raise InputError(
                 "DistributionRegression has no margins and no covariates of places; leave them out of Places."
             )
-        self.metric_ = "plane" if self.degrees else places.metric
         found, embedder = self._read_places(places), self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", CrosslevelWarning)
