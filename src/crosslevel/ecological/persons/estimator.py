@@ -287,21 +287,13 @@ class EcologicalInference(OnEngine, PlaceEstimator):
                 raise InputError("people and composition are both given; pass people=None, or leave composition out.")
             groups, weight = read_composition(composition), N_PEOPLE
             people = count_groups(to_arrow(places, "places"), by, groups, given_weight, trials)
+        grouped = groups is not None
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
         learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         bins, cells, coarser = fitting.count_in_bins(
-            stream,
-            learned,
-            int(self.n_bins),
-            by,
-            found.keys,
-            weight,
-            cluster,
-            progress,
-            groups is not None,
-            engine,
+            stream, learned, self.n_bins, by, found.keys, weight, cluster, progress, grouped, engine
         )
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
@@ -319,7 +311,7 @@ class EcologicalInference(OnEngine, PlaceEstimator):
             terms,
             found.totals,
             known=known,
-            counted=groups is not None,
+            counted=grouped,
             covariates=read,
             table=found.table,
             interactions=self.interactions,
@@ -328,8 +320,8 @@ class EcologicalInference(OnEngine, PlaceEstimator):
             n_jobs=checks.count_jobs(self.n_jobs),
         )
         notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
-        notes += fitting.describe_input(found, cells, bins, known, groups is not None)
-        quiet = fitting.describe_composition(model, found.totals, cluster, cells, groups is not None)
+        notes += fitting.describe_input(found, cells, bins, known, grouped)
+        quiet = fitting.describe_composition(model, found.totals, cluster, cells, grouped)
         surveyed, summary = None, None
         if any_survey:
             surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, engine, **named)
@@ -341,7 +333,7 @@ class EcologicalInference(OnEngine, PlaceEstimator):
         optional: dict[str, Any] = {"cluster": cluster, "composition": groups, "covariates": covariates}
         arguments |= {name: value for name, value in optional.items() if value is not None}
         arguments |= {n: asked[n] for n in survey_fit.ARGUMENTS if surveyed is not None}
-        kept = None if groups is not None else people  # made again from places where they are asked for
+        kept = None if grouped else people  # made again from places where they are asked for
         self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed, quiet)
         self.weight_, self.margins_ = weight, table
         if table is not None:
