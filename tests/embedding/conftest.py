@@ -8,23 +8,21 @@ import numpy as np
 import pytest
 from tests.data.conftest import make_people
 
-from crosslevel.embedding import MeanEmbedding
+from crosslevel import MeanEmbedding, People
 
-
-@pytest.fixture(scope="session")
-def fitted(people):
-    return MeanEmbedding(n_features=64, categorical=["sex"]).fit(people, by="region", weight="w")
+ROLES = {"by": "region", "weight": "w", "categorical": ["sex"]}
 
 
 def dense(table, categorical=("sex", "race", "veteran"), numeric=("age", "income", "hours"), fit=None):
-    """Write the encoded vectors out, column after column in the table's order, by the plainest means."""
+    """Write the encoded vectors out, columns in the order of their names and levels by how common they are, by the plainest means."""
     fit = table if fit is None else fit
     w = np.asarray(fit["w"], dtype=float)
     columns = []
-    for name in table.column_names:
+    for name in sorted(table.column_names):
         if name in categorical:
             values, seen = table[name].to_pylist(), fit[name].to_pylist()
-            levels = sorted({v for v in seen if v is not None}) + ([None] if None in seen else [])
+            weight = {v: w[[s == v for s in seen]].sum() for v in seen}
+            levels = sorted(weight, key=lambda v, weight=weight: np.inf if v is None else -weight[v])
             columns += [np.array([float(v == level) for v in values]) for level in levels]
         elif name in numeric:
             x = np.array([np.nan if v is None else v for v in table[name].to_pylist()], dtype=float)
@@ -58,15 +56,20 @@ def relative(found, expected):
 
 
 @pytest.fixture(scope="session")
-def people():
+def table():
     return make_people()
 
 
 @pytest.fixture(scope="session")
-def make():
-    return make_people
+def people(table):
+    return People(table, **ROLES)
+
+
+@pytest.fixture(scope="session")
+def fitted(people):
+    return MeanEmbedding(n_features=64).fit(people)
 
 
 @pytest.fixture(scope="session")
 def oracle():
-    return SimpleNamespace(dense=dense, group_means=group_means, relative=relative)
+    return SimpleNamespace(dense=dense, group_means=group_means, relative=relative, make=make_people, roles=ROLES)

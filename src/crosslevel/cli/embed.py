@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job
+from crosslevel.cli.job import FILE_HELP, OUTPUT, Job
 from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.batches import Batches
+from crosslevel.data.people import People
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelError
 from crosslevel.results import load
@@ -24,12 +24,13 @@ EXAMPLES = (
 OPTIONS = [
     Option("people", "file", FILE_HELP, required=True, argument=True),
     Option("by", help="Column that names the group; repeat for several.", several=True, required=True),
-    Option("subgroup", help="'name=query', for example 'women=sex == 2'; repeat. All in one pass.", several=True),
-    *from_signature(MeanEmbedding.fit, "People", skip=("by", "people", "y")),
+    Option("subgroup", help="'name=condition', for example 'women=sex = 2'; repeat. All in one pass.", several=True),
+    *from_signature(
+        People, "People", skip=("by", "data", "cluster"), columns=dict.fromkeys(("weight", "columns"), "people")
+    ),
     *from_signature(MeanEmbedding, "Model"),
     Option("checkpoint", "file", "File to resume from. Default: in the output folder.", panel="Output"),
     Option("resume", "flag", "Resume an interrupted pass; --no-resume starts over.", panel="Output"),
-    *INPUT,
     *OUTPUT,
 ]
 ANSWER, MODEL, BAGS, STATE, STARTED = (
@@ -39,18 +40,18 @@ ANSWER, MODEL, BAGS, STATE, STARTED = (
 
 def run(given: Given, job: Job) -> None:
     """Learn, embed, write the answer, say what was found."""
-    subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=query")
-    people = job.open("people")
-    job.check_columns()
+    subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=condition")
+    people = People(job.open("people"), by=given["by"], **given.of("People"))
+    job.check_columns(people=people.schema.names)
     job.out = job.out or Path("embeddings")
     out = job.folder() or job.out
-    state, where = given.get("checkpoint", out / STATE), given.get("where")
+    state = given.get("checkpoint", out / STATE)
     if not given.get("resume", True):
         state.unlink(missing_ok=True)
     fitted = _fitted(given, job, people, out, state)
     try:
         with job.progress("Embedding") as bar:
-            found = fitted.transform(people, where=where, subgroups=subgroups, checkpoint=state, progress=bar)
+            found = fitted.transform(people, subgroups=subgroups, checkpoint=state, progress=bar)
     except KeyboardInterrupt:
         job.say(f"Stopped. Run the same command again to resume ({state}).")
         raise
@@ -64,11 +65,11 @@ def run(given: Given, job: Job) -> None:
     _print(job, fitted, found)
 
 
-def _fitted(given: Given, job: Job, people: Batches, out: Path, state: Path) -> MeanEmbedding:
+def _fitted(given: Given, job: Job, people: People, out: Path, state: Path) -> MeanEmbedding:
     """Learn the encoding, or take the one that a stopped run of the same command has learned."""
     started, model = out / STARTED, out / MODEL
-    anywhere = ("n_jobs", "engine")  # where it runs changes nothing
-    told = {**given.of("Model", skip=anywhere), **given.of("People"), "by": given["by"], "people": people.stamps()}
+    files = [(str(path), path.stat().st_mtime_ns) for path in people.table.parts]
+    told = {"model": given.of("Model", skip=("engine",)), "people": people.roles(), "files": files}
     asked = json.loads(json.dumps(told, default=str))
     parameters = given.of("Model")
     if given.get("resume", True) and state.exists() and _read(started) == asked:
@@ -78,9 +79,9 @@ def _fitted(given: Given, job: Job, people: Batches, out: Path, state: Path) -> 
             pass
         else:
             job.say(f"Resuming from {state}.")
-            return fitted.set_params(**{n: parameters[n] for n in anywhere if n in parameters})
+            return fitted.set_params(engine=parameters.get("engine", "local"))
     with job.progress("Learning levels and scales") as bar:
-        fitted = MeanEmbedding(**parameters).fit(people, by=given["by"], progress=bar, **given.of("People"))
+        fitted = MeanEmbedding(**parameters).fit(people, progress=bar)
     job.keep("model", fitted, MODEL)
     with whole_file(started) as beside:
         beside.write_text(json.dumps(asked), encoding="utf-8")
@@ -109,7 +110,6 @@ def _print(job: Job, fitted: MeanEmbedding, found: Embeddings) -> None:
         "features": found.shape[1],
         "feature_map": fitted.feature_map_.name,
         "bandwidth": None if linear else float(fitted.bandwidth_),
-        "checked": list(found.checked),
     }
     width = "" if linear else f", bandwidth {fit['bandwidth']:.4g}"
     text = (
@@ -117,7 +117,6 @@ def _print(job: Job, fitted: MeanEmbedding, found: Embeddings) -> None:
         f"{fit['encoded_columns']:,} encoded, {fit['features']:,} features ({fit['feature_map']}{width})\neffective people per bag: "
         f"{found.effective_size.min():,.0f} to {found.effective_size.max():,.0f}; {job.seconds:,.1f} s"
     )
-    text = "\n".join([text, *found.checked])
     job.print(
         {}, fit=fit, warnings=[*fitted.warnings_, *found.warnings], text=text, keys=list(found.key_table.column_names)
     )

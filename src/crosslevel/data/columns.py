@@ -1,8 +1,8 @@
 """Columns of people as numbers: learned once, then applied to any batch or table.
 
 A column is a :class:`Category` (levels in a fixed order, missing a level of its own where it occurs) or a :class:`Number`.
-They are learned in memory with :func:`crosslevel.data.cells.learn_table`, or from a stream, in one pass whose answer depends
-neither on the batches nor on the order of rows, with :func:`crosslevel.data.learning.learn`. What a room then takes:
+They are learned in memory with :func:`crosslevel.data.cells.learn_table`, or by SQL with
+:func:`crosslevel.data.people_columns.learn_columns`. What a room then takes:
 
 - sparse one-hot positions and standardized numbers for kernels: ``Encoder(columns, unknown).encode(batch)``;
 - a matrix of plain numbers and level codes: :func:`crosslevel.data.cells.read_matrix`;
@@ -253,7 +253,7 @@ class Encoder:
 
     def _whole_numbers(self, values: pa.Array, column: Category, offset: int, out: npt.NDArray[np.int32]) -> bool:
         """Write the positions of codes that are whole numbers, the usual and quick case; tell whether all have one."""
-        from crosslevel.numerics.hashing import place_codes
+        from crosslevel.numerics.positions import place_codes
 
         numbers = whole_numbers(values) if column.table is not None else None
         if column.table is None or numbers is None:
@@ -398,8 +398,8 @@ def refuse_stray_text(name: str, levels: Sequence[object], n_rows: int, find: Ca
     if bad and not codes and n_rows >= STRAY_ROWS and len(bad) < STRAY_SHARE * len(levels):
         raise InputError(
             f"column {name!r} is text: {len(levels) - len(bad):,} of its {len(levels):,} different values are numbers, but not "
-            f"{find(bad)}. Clean the cell and make the column numbers (1,234 and 45 % are read by open_batches(..., "
-            f"text_numbers=[{name!r}]), or --text-numbers), or, if its values are codes, name it in categorical."
+            f"{find(bad)}. Clean the cell and make the column numbers (--text-numbers reads 1,234 and 45 %), or, if its values are codes, "
+            "name it in categorical."
         )
 
 
@@ -414,6 +414,11 @@ def first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[
     return listed(bad)
 
 
+def may_have_codes(low: float, high: float) -> bool:
+    """Tell from the ends of a column whether codes of missing values may stand there."""
+    return any(MISSING_CODE.fullmatch(f"{end:.9g}") is not None for end in (low, high))
+
+
 def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
     """Find codes of missing values: such numbers, further from all others than the whole range of these, ``least`` times or more.
 
@@ -423,7 +428,7 @@ def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
     ((999.0,), ())
     """
     known, found = values[~np.isnan(values)], []
-    if not len(known) or not any(MISSING_CODE.fullmatch(f"{v:.9g}") for v in (known.min(), known.max())):
+    if not len(known) or not may_have_codes(known.min(), known.max()):
         return ()
     distinct, times = np.unique(known, return_counts=True)
     for sign in (1.0, -1.0):

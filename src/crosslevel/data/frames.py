@@ -215,8 +215,7 @@ def _first_text(values: pa.ChunkedArray) -> str:
     for row, value in enumerate(values.to_pylist()):
         if value is not None and not NUMBER.fullmatch(str(value)):
             return (
-                f" (the first that is none is {value!r} in row {row:,}; text such as 1,234 or 45 % is read by open_batches(..., "
-                "text_numbers=[...]), or --text-numbers)"
+                f" (the first that is none is {value!r} in row {row:,}; --text-numbers reads 1,234 or 45 %)"
             )
     return " (though all of its text could be read as such)"
 
@@ -347,7 +346,7 @@ def fingerprint(data: object) -> str:
 
     Parameters
     ----------
-    data : dataframe or Batches
+    data : dataframe
         A stream is read once, at flat memory.
 
     Returns

@@ -7,9 +7,10 @@ take it whole. Names and types are checked when it is made; records are read whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -133,9 +134,16 @@ class People:
         """Run a query on ``people``: those kept, or of these only some."""
         return self.table.answer(sql, self._kept(only))
 
-    def batches(self, sql: str, rows: int, only: Expression | None = None) -> Iterator[pa.RecordBatch]:
-        """Run a query on ``people`` whose answer need not fit in memory."""
-        return self.table.batches(sql, rows, self._kept(only))
+    def batches(
+        self, sql: str, rows: int, only: Expression | None = None, file: Path | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Run a query on ``people`` whose answer need not fit in memory; ``file`` is one of ``table.parts``, to ask it alone."""
+        return self.table.batches(sql, rows, self._kept(only), file)
+
+    def select(self, sql: str) -> Any:
+        """Give the DataFrame that a query on ``people`` of Spark makes."""
+        assert isinstance(self.table, Spark)
+        return self.table.select(sql, self._kept(None))
 
     def roles(self) -> dict[str, Any]:
         """Give what each column means, all that is not data."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crosslevel.data.columns import (
     SMALLEST_WEIGHT,
@@ -20,6 +21,7 @@ from crosslevel.data.columns import (
     Number,
     describe_codes,
     is_categorical,
+    may_have_codes,
     refuse_stray_text,
 )
 from crosslevel.data.expressions import quoted
@@ -30,6 +32,8 @@ from crosslevel.typing import FloatArray, Int64Array
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
+AT_ONCE = 25
+"""Categories whose levels are counted in one query."""
 FIRST_LOOK = 20_000
 """Rows that clear nearly every column of telling the place, before all are looked at."""
 SAME, MOST_TIMES = 1e-12, 1000
@@ -57,7 +61,7 @@ class Learned:
 
 
 def learn_columns(
-    people: People, n_bins: int = 12, columns: Sequence[str] | None = None, codes: Sequence[str] = ()
+    people: People, n_bins: int | None = 12, columns: Sequence[str] | None = None, codes: Sequence[str] = ()
 ) -> Learned:
     """Choose the columns of people and learn how they are read.
 
@@ -66,8 +70,8 @@ def learn_columns(
     Parameters
     ----------
     people : People
-    n_bins : int
-        The most bins of a number.
+    n_bins : int or None
+        The most bins of a number; None to learn its mean and spread alone, which is quicker where its values are many.
     columns : sequence of str, optional
         In place of those of the people.
     codes : sequence of str
@@ -83,14 +87,19 @@ def learn_columns(
     chosen = list(people.features if columns is None else columns)
     coded = {*people.categorical, *codes}
     kinds = {c: c in coded or is_categorical(people.table.stored.field(c).type, c) for c in chosen}
-    n_rows = _check_rows(people)
+    n_rows = check_rows(people)
     found: dict[str, Category | Number] = dict(_categories(people, [c for c in chosen if kinds[c]]))
     for name, column in found.items():
         if name not in coded and isinstance(column, Category):
             refuse_stray_text(name, list(column.labels), n_rows, listed)
-    seen = {c: _spread(people, c, n_bins) for c in chosen if not kinds[c]}
-    found |= {c: _number(c, spread) for c, spread in seen.items()}
+    numbers = [c for c in chosen if not kinds[c]]
+    seen = {} if n_bins is None else {c: _spread(people, c, n_bins) for c in numbers}
     ends = {c: np.repeat(spread.ends, spread.times) for c, spread in seen.items()}
+    if n_bins is None:
+        measured = _moments(people, numbers)
+        ends = {c: _ends(people, c) for c, number in measured.items() if may_have_codes(number.low, number.high)}
+        found |= measured
+    found |= {c: _number(c, spread) for c, spread in seen.items()}
     said = list(describe_codes(ends, "people", "of the lowest and highest"))
     constant = [c for c in chosen if _is_constant(found[c])]
     leaking = _leaking(people, [c for c in chosen if c not in constant])
@@ -111,7 +120,7 @@ def learn_columns(
     kept = tuple(found[c] for c in chosen if c not in dropped)
     if not kept:
         raise InputError(f"no column is left to use; all were constant or told the place ({listed(dropped, 8)}).")
-    edges = {c.name: seen[c.name].edges for c in kept if isinstance(c, Number)}
+    edges = {c.name: seen[c.name].edges for c in kept if c.name in seen}
     return Learned(Bins(Encoder(kept), edges), n_rows, tuple(said))
 
 
@@ -150,7 +159,9 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
     kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
     ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
     sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
-    placed = f"select x, w, n, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    placed = (
+        f"select x, w, n, lag(x) over (order by x) as before, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    )
     spread = f"select *, sum(w * power(x - first / nullif(total, 0), 2)) over () as second from ({placed}) placed"
     parts = [f"floor({part} * {n_bins} / nullif(total, 0))" for part in ("below", "(below - w)")]
     found = people.answer(
@@ -168,12 +179,27 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
         edges = 0.5 * (counted[1:] + counted[:-1])
     else:
         cuts = np.arange(1, n_bins) / n_bins * total
-        edges = np.unique(value[(below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)])
-        edges = edges[edges > counted[0]]
+        at = (below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)
+        ends = zip(found["before"].take(pa.array(at)).to_pylist(), value[at].tolist(), strict=True)
+        edges = np.unique([_round_between(low, high) for low, high in ends if high > counted[0]])
     outer = (found["up"].to_numpy() <= ENDS) | (found["down"].to_numpy() <= ENDS)
     times = np.minimum(found["n"].to_numpy()[outer], MOST_TIMES)
     mean, sd = (first / total, float(np.sqrt(second / total))) if total else (0.0, 0.0)
     return _Spread(edges, value[outer], times, float(value[0]), float(value[-1]), mean, sd, missing)
+
+
+def _round_between(low: float, high: float) -> float:
+    """Give a round number above ``low`` and at most ``high``: no limit of a bin is somebody's very value.
+
+    Examples
+    --------
+    >>> _round_between(21.0, 22.0), _round_between(51230.75, 51260.25), _round_between(0.5, 0.503)
+    (22.0, 51260.0, 0.503)
+    """
+    with np.errstate(all="ignore"):
+        step = 10.0 ** np.floor(np.log10(high - low))
+        found = float(np.floor(high / step) * step)
+    return found if low < found <= high else high
 
 
 def _number(name: str, spread: _Spread) -> Number:
@@ -182,7 +208,42 @@ def _number(name: str, spread: _Spread) -> Number:
     return Number(name, float(np.float32(spread.mean)), scale, spread.missing, spread.low, spread.high)
 
 
-def _check_rows(people: People) -> int:
+def _moments(people: People, names: Sequence[str]) -> dict[str, Number]:
+    """Learn the means and spreads of all columns of numbers in two queries."""
+    w, asked = people.weight_sql, ["count(*) as n"]
+    values = [f"cast({quoted(name)} as double)" for name in names]
+    for i, x in enumerate(values):
+        asked.append(f"count(*) - count({x}) as gaps{i}, min({x}) as low{i}, max({x}) as high{i}")
+        asked.append(f"sum({w} * {x}) / nullif(sum(case when {x} is not null then {w} end), 0) as mean{i}")
+    row = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
+    for i, name in enumerate(names):
+        if np.inf in (row[f"high{i}"], -(row[f"low{i}"] or 0.0)):
+            raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
+    means = [row[f"mean{i}"] or 0.0 for i in range(len(names))]
+    asked = ["count(*) as n"]
+    for i, (x, m) in enumerate(zip(values, means, strict=True)):
+        square = f"sum({w} * ({x} - {m!r}) * ({x} - {m!r}))"
+        asked.append(f"{square} / nullif(sum(case when {x} is not null then {w} end), 0) as square{i}")
+    squares = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
+    nothing, found = np.zeros(0), {}
+    for i, name in enumerate(names):
+        low, high = (np.inf, -np.inf) if row[f"low{i}"] is None else (row[f"low{i}"], row[f"high{i}"])
+        sd = float(np.sqrt(squares[f"square{i}"] or 0.0))
+        spread = _Spread(nothing, nothing, nothing.astype(np.int64), low, high, means[i], sd, bool(row[f"gaps{i}"]))
+        found[name] = _number(name, spread)
+    return found
+
+
+def _ends(people: People, name: str) -> FloatArray:
+    """Give the lowest and the highest values of a column, as often as they are there."""
+    x = f"cast({quoted(name)} as double)"
+    kinds = f"select {x} as x, count(*) as n from people where {x} is not null group by 1"
+    low, high = (people.answer(f"{kinds} order by 1 {way} limit {ENDS}") for way in ("asc", "desc"))
+    both = pa.concat_tables([low, high]).group_by("x").aggregate([("n", "max")])
+    return np.repeat(both["x"].to_numpy(), np.minimum(both["n_max"].to_numpy(), MOST_TIMES))
+
+
+def check_rows(people: People) -> int:
     """Refuse weights that are none, places that are missing, and nobody; count the rows."""
     asked = ["count(*) as n"]
     asked += [f"count(*) - count({quoted(key)}) as missing_{i}" for i, key in enumerate(people.keys)]
@@ -227,28 +288,31 @@ def _categories(people: People, names: Sequence[str]) -> dict[str, Category]:
     """Learn the levels of columns, the most common first: what they are called then changes no draw."""
     if not names:
         return {}
-    columns = ", ".join(quoted(name) for name in names)
-    sets = ", ".join(f"({quoted(name)})" for name in names)
-    found = people.answer(
-        f"select {columns}, grouping({columns}) as crosslevel_set, sum({people.weight_sql}) as crosslevel_weight from people "
-        f"group by grouping sets ({sets}) limit {MAX_LEVELS * (len(names) + 1)}"
-    )
-    which, weight = found["crosslevel_set"].to_numpy(), found["crosslevel_weight"].to_numpy().astype(np.float32)
-    out, every = {}, (1 << len(names)) - 1
-    for i, name in enumerate(names):
-        own = np.flatnonzero(which == every - (1 << (len(names) - 1 - i)))  # a bit is 0 where the column is grouped by
-        values = found[name].take(pa.array(own))
-        weights = dict(zip(values.to_pylist(), weight[own].tolist(), strict=True))
-        has_null = None in weights
-        weights.pop(None, None)
-        if len(weights) > MAX_LEVELS:
-            raise InputError(
-                f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of "
-                "columns."
-            )
-        levels = [v for _, v in sorted((-weight, v) for v, weight in weights.items())]
-        out[name] = Category(name, pa.array(levels, values.type if levels else pa.string()), has_null)
-    return out
+    columns = [quoted(name) for name in names]
+    asked = [*columns, *(f"grouping({c}) as crosslevel_{i}" for i, c in enumerate(columns))]
+    sets = ", ".join(f"({c})" for c in columns)
+    sql = f"select {', '.join(asked)}, sum({people.weight_sql}) as crosslevel_weight from people group by grouping sets ({sets})"
+    few = len(names) <= AT_ONCE
+    found = people.answer(f"{sql} limit {MAX_LEVELS + 2}") if few else None
+    if len(names) > 1 and (found is None or found.num_rows > MAX_LEVELS + 1):
+        half = len(names) // 2
+        return _categories(people, names[:half]) | _categories(people, names[half:])
+    assert found is not None
+    return {name: _category(found.filter(pc.equal(found[f"crosslevel_{i}"], 0)), name) for i, name in enumerate(names)}
+
+
+def _category(found: pa.Table, name: str) -> Category:
+    amounts = found["crosslevel_weight"].to_numpy().astype(np.float32).tolist()
+    weights = dict(zip(found[name].to_pylist(), amounts, strict=True))
+    has_null = None in weights
+    weights.pop(None, None)
+    if len(weights) > MAX_LEVELS:
+        raise InputError(
+            f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of "
+            "columns."
+        )
+    levels = [v for _, v in sorted((-weight, v) for v, weight in weights.items())]
+    return Category(name, pa.array(levels, found[name].type if levels else pa.string()), has_null)
 
 
 def _is_constant(column: Category | Number) -> bool:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import csv
 import glob
 import os
+import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
 """What stands for no value in delimited text."""
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 FORMATS |= {ending + packed: "csv" for ending in (".csv", ".tsv", ".txt", ".tab") for packed in ("", ".gz")}
-ROW = "crosslevel_row"
+ROW, FILE = "crosslevel_row", "crosslevel_file"
 DELIMITERS = ",;\t|"
 CODE = r"^[+-]?0[0-9]+$"
 """A whole number that begins with a zero: a code, such as 01001."""
@@ -78,8 +79,8 @@ def find_files(
             own = [
                 one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))
             ]
-        elif glob.has_magic(text) and not here.exists():
-            own = [one for one in map(Path, sorted(glob.iglob(text, recursive=True))) if one.is_file()]  # noqa: PTH207
+        elif not here.exists() and (found_here := matching(text)):
+            own = found_here
         else:
             own = [here]
         if not own or not all(one.is_file() for one in own):
@@ -98,6 +99,12 @@ def find_files(
     if twice:
         raise FileError(f"{argument} names {twice[0]} twice, so that everybody in it counts twice; name it once.")
     return tuple(found)
+
+
+def matching(pattern: str) -> list[Path]:
+    """List the files that fit a pattern with wildcards, which may reach into folders (``**``); none where it has no wildcard."""
+    found = sorted(glob.iglob(pattern, recursive=True)) if glob.has_magic(pattern) else []  # noqa: PTH207
+    return [one for one in map(Path, found) if one.is_file()]
 
 
 def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str | None:
@@ -152,10 +159,13 @@ class Table:
         Its columns, in their plain form.
     orders : dict of column to list
         Levels of ordered categories, in order.
+    parts : tuple of Path
+        The files that can be asked alone; none for a table in memory.
     """
 
     stored: pa.Schema
     orders: dict[str, list[Any]]
+    parts: tuple[Path, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -167,17 +177,20 @@ class Table:
         """The query that gives all columns in their plain form."""
         return f"select {', '.join(plain_value(field.name, field.type) for field in self.stored)} from stored"
 
-    def query(self, sql: str, where: str = "") -> str:
-        """Write a query on ``people``, kept where a condition holds, as one on what is stored."""
+    def query(self, sql: str, where: str = "", file: Path | None = None) -> str:
+        """Write a query on ``people``, kept where a condition holds, as one on what is stored, or on one file of it."""
         kept = f" where {where}" if where else ""
-        return f"with people as (select * from ({self.plain}) plain{kept}) {sql}"
+        there = "" if file is None else f" where {FILE} = {quoted(str(file), chr(39))}"
+        return f"with people as (select * from ({self.plain}{there}) plain{kept}) {sql}"
 
     def answer(self, sql: str, where: str = "") -> pa.Table:
         """Run a query on ``people``, kept where a condition holds."""
         raise NotImplementedError
 
-    def batches(self, sql: str, rows: int, where: str = "") -> Iterator[pa.RecordBatch]:
-        """Run a query whose answer need not fit in memory."""
+    def batches(
+        self, sql: str, rows: int, where: str = "", file: Path | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Run a query whose answer need not fit in memory, on one of ``parts`` if that is named."""
         raise NotImplementedError
 
 
@@ -199,6 +212,7 @@ class Local(Table):
         self.connection = duckdb.connect(":memory:")
         if table is None and format_of(files[0]) == "arrow":
             table = pa.concat_tables([_read_arrow(path) for path in files], promote_options="default")
+        self.parts = self.files if table is None else ()
         names = [str(path) for path in files]
         with self._said():
             if table is None:
@@ -212,24 +226,25 @@ class Local(Table):
                 self.stored, self.orders = table.schema, _orders(table)
                 self.connection.register("stored", _registered(table))
             else:
-                self.stored = self.connection.sql("select * from stored limit 0").to_arrow_table().schema
+                self.stored = (
+                    self.connection.sql(f"select * exclude ({FILE}) from stored limit 0").to_arrow_table().schema
+                )
 
     def _files(self) -> str:
         listing = "[" + ", ".join(quoted(str(path), "'") for path in self.files) + "]"
         for path in self.files:
             check_names(names_of(path), str(path))  # SQL would rename one of two that are equal but for case
         if format_of(self.files[0]) == "parquet":
-            return f"select * from read_parquet({listing}, union_by_name=true)"
+            return f"select * from read_parquet({listing}, union_by_name=true, filename={FILE!r})"
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
         options = (
-            f"all_varchar=true, union_by_name=true, delim={quoted(delimiter_of(self.files[0]), chr(39))}, quote='\"', escape='\"', "
-            f"nullstr={words}"
+            f"all_varchar=true, union_by_name=true, filename={FILE!r}, delim={quoted(delimiter_of(self.files[0]), chr(39))}, "
+            f"quote='\"', escape='\"', nullstr={words}"
         )
-        head = self.connection.sql(f"select * from read_csv({listing}, header=false, {options}) limit 1").fetchall()
-        check_names([name or f"column{i}" for row in head for i, name in enumerate(row)], "people")
         text = f"select * from read_csv({listing}, header=true, {options})"
         names = self.connection.sql(f"{text} limit 0").to_arrow_table().column_names
-        return f"select {', '.join(self._typed(text, names))} from ({text})"
+        names.remove(FILE)
+        return f"select {', '.join([*self._typed(text, names), FILE])} from ({text})"
 
     def _typed(self, text: str, names: Sequence[str]) -> list[str]:
         """Write every column of text as what it holds: whole numbers, numbers, or text where one value is neither or a code."""
@@ -257,10 +272,12 @@ class Local(Table):
         with self.lock, self._said():
             return self.connection.sql(self.query(sql, where)).to_arrow_table()
 
-    def batches(self, sql: str, rows: int, where: str = "") -> Iterator[pa.RecordBatch]:
-        """Run a query whose answer need not fit in memory."""
+    def batches(
+        self, sql: str, rows: int, where: str = "", file: Path | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Run a query whose answer need not fit in memory, on one of ``parts`` if that is named."""
         with self.lock, self._said():
-            yield from self.connection.sql(self.query(sql, where)).to_arrow_reader(rows)
+            yield from self.connection.sql(self.query(sql, where, file)).to_arrow_reader(rows)
 
     def describe(self) -> str:
         """Say what it is."""
@@ -369,6 +386,10 @@ class Spark(Table):
 
     def answer(self, sql: str, where: str = "") -> pa.Table:
         """Run a query on ``people``, kept where a condition holds."""
+        return self.collect(self.select(sql, where))
+
+    def select(self, sql: str, where: str = "") -> Any:
+        """Give the DataFrame that a query on ``people`` makes, which nobody has computed yet."""
         import sqlglot
 
         session = self.frame.sparkSession
@@ -376,14 +397,28 @@ class Spark(Table):
         view = f"crosslevel_{id(self):x}"
         self.frame.createOrReplaceTempView(view)
         try:
-            return session.sql(written.replace("FROM stored", f"FROM {view}")).toArrow()
+            return session.sql(written.replace("FROM stored", f"FROM {view}"))
         except self.errors as error:
-            said = str(error).strip().splitlines()[0]
-            raise EngineError(f"Spark could not count people: {said}") from error
+            raise self._failure(error) from error
         finally:
             session.catalog.dropTempView(view)
 
-    def batches(self, sql: str, rows: int, where: str = "") -> Iterator[pa.RecordBatch]:
+    def collect(self, frame: Any) -> pa.Table:
+        """Compute a DataFrame and bring it here; what our own code on a worker found wrong with people is said as it says it."""
+        try:
+            return frame.toArrow()
+        except self.errors as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> InputError | EngineError:
+        ours = re.findall(r"crosslevel\.errors\.InputError: (.*)", str(error))
+        if ours:
+            return InputError(ours[-1].strip())
+        return EngineError(f"Spark could not count people: {str(error).strip().splitlines()[0]}")
+
+    def batches(
+        self, sql: str, rows: int, where: str = "", file: Path | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Run a query; the answer is collected."""
         yield from self.answer(sql, where).to_batches(max_chunksize=rows)
 

@@ -1,7 +1,6 @@
-"""People to one vector per bag, in one pass over a stream."""
+"""People to one vector per bag, in one pass."""
 
 from crosslevel.embedding.embeddings import Embeddings
 from crosslevel.embedding.estimator import MeanEmbedding
-from crosslevel.embedding.state import BagSums
 
-__all__ = ["BagSums", "Embeddings", "MeanEmbedding"]
+__all__ = ["Embeddings", "MeanEmbedding"]

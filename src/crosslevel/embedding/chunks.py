@@ -1,13 +1,9 @@
-"""One chunk of people made ready for an engine: encoded, weighted, and assigned to bags.
-
-A chunk is a fixed run of rows, cut by row number within a piece of the stream, so that what is added up, and in which
-order, depends on the data alone.
-"""
+"""What is asked of a table of people, and its rows made ready for an engine: encoded, weighted, and assigned to bags."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,66 +12,65 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.columns import Encoded, Encoder, read_weights
+from crosslevel.data.columns import Encoded, Encoder
+from crosslevel.data.expressions import ALL, SUBGROUP, Expression, quoted
 from crosslevel.data.frames import group_rows
-from crosslevel.data.queries import ALL, Query
-from crosslevel.errors import InputError
 
 T = TypeVar("T")
+WEIGHT, KEY, MEMBER = "crosslevel_weight", "crosslevel_key", "crosslevel_member"
+"""Names of the columns that are asked for beside those that are encoded; the last two are numbered."""
+
+Chunk = tuple[int, pa.RecordBatch]
+"""Number of the first row, for messages, and the rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How to make chunks ready: the same for the whole pass.
+    """How people become sums: the same for the whole pass.
 
     Attributes
     ----------
     encoder : Encoder
     by : tuple of str
         Columns that name a bag.
-    weight : str or None
-    subgroups : tuple of (name, Query)
+    weight : str
+        The weight, as SQL.
+    subgroups : mapping of name to Expression
         Further bags within each bag.
     """
 
     encoder: Encoder
     by: tuple[str, ...]
-    weight: str | None
-    subgroups: tuple[tuple[str, Query], ...] = ()
+    weight: str
+    subgroups: dict[str, Expression]
 
     @property
-    def columns(self) -> list[str]:
-        """Columns of the people that a pass reads."""
-        asked = [c for _, q in self.subgroups for c in q.columns]
-        return list(dict.fromkeys([*self.encoder.names, *self.by, *([self.weight] if self.weight else []), *asked]))
+    def query(self) -> str:
+        """The query whose rows :func:`prepare` reads."""
+        asked = [quoted(name) for name in self.encoder.names]
+        asked += [f"{quoted(name)} as {key}" for name, key in zip(self.by, self.keys, strict=True)]
+        asked += [f"coalesce({part.sql}, false) as {MEMBER}{j}" for j, part in enumerate(self.subgroups.values())]
+        return f"select {', '.join(asked)}, {self.weight} as {WEIGHT} from people"
+
+    @property
+    def keys(self) -> list[str]:
+        """Names under which the columns of ``by`` come back."""
+        return [f"{KEY}{i}" for i in range(len(self.by))]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the subgroups, everybody first."""
-        return (ALL, *(name for name, _ in self.subgroups))
+        """Names of the key columns of the answer."""
+        return (*self.by, SUBGROUP) if self.subgroups else self.by
 
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Rows of the stream.
-
-    Attributes
-    ----------
-    batch : pyarrow.RecordBatch
-    row : int
-        Number of its first row in the stream.
-    position : (piece, chunk)
-        Which piece, and which chunk of that piece.
-    """
-
-    batch: pa.RecordBatch
-    row: int
-    position: tuple[int, int]
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the subgroups, everybody first; empty where none were asked for."""
+        return (ALL, *self.subgroups) if self.subgroups else ()
 
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A chunk an engine can sum.
+    """Rows an engine can sum.
 
     Attributes
     ----------
@@ -83,34 +78,45 @@ class Ready:
     weights : (n,) float64
     bags : (n, n_subgroups + 1) int32
         Local number of each bag a row belongs to, -1 for none: place * (n_subgroups + 1) + subgroup.
-    keys : pyarrow.Table
+    places : list of tuple
         Key of each place, by local number.
     """
 
     encoded: Encoded
     weights: npt.NDArray[np.float64]
     bags: npt.NDArray[np.int32]
-    keys: pa.Table
-
-    def __len__(self) -> int:
-        return len(self.weights)
+    places: list[tuple[object, ...]]
 
 
 def prepare(recipe: Recipe, chunk: Chunk) -> Ready:
-    """Encode a chunk and find the bags of every row."""
-    batch = chunk.batch
-    weights = read_weights(batch, recipe.weight, chunk.row)
-    keys = pa.Table.from_batches([batch.select(list(recipe.by))])
-    try:
-        groups = group_rows(keys, recipe.by)
-    except InputError as error:
-        raise InputError(f"{error} (rows counted from row {chunk.row:,} of people)") from error
-    return Ready(
-        encoded=recipe.encoder.encode(batch, chunk.row),
-        weights=weights,
-        bags=_memberships(groups.codes, batch, recipe.subgroups),
-        keys=groups.keys,
-    )
+    """Encode rows and find the bags of each."""
+    row, batch = chunk
+    groups = group_rows(pa.Table.from_batches([batch.select(recipe.keys)]), recipe.keys)
+    width = len(recipe.subgroups) + 1
+    bags = np.empty((batch.num_rows, width), dtype=np.int32)
+    bags[:, 0] = groups.codes * width
+    for j in range(1, width):
+        member = batch.column(f"{MEMBER}{j - 1}").to_numpy(zero_copy_only=False)
+        bags[:, j] = np.where(member, bags[:, 0] + j, -1)
+    weights = batch.column(WEIGHT).to_numpy()
+    places = list(zip(*(column.to_pylist() for column in groups.keys.columns), strict=True))
+    return Ready(recipe.encoder.encode(batch, row), weights, bags, places)
+
+
+def bag_keys(recipe: Recipe, ready: Ready, bags: list[int]) -> list[tuple[object, ...]]:
+    """Name local bag numbers: the place's key, then the subgroup where there are any."""
+    if not recipe.subgroups:
+        return [ready.places[b] for b in bags]
+    parts = recipe.parts
+    return [(*ready.places[b // len(parts)], parts[b % len(parts)]) for b in bags]
+
+
+def number_rows(batches: Iterable[pa.RecordBatch]) -> Generator[Chunk, None, None]:
+    """Give batches with the number of their first row."""
+    row = 0
+    for batch in batches:
+        yield row, batch
+        row += batch.num_rows
 
 
 def in_threads(work: Callable[[Chunk], T], chunks: Iterable[Chunk], n_jobs: int) -> Generator[T, None, None]:
@@ -126,14 +132,3 @@ def in_threads(work: Callable[[Chunk], T], chunks: Iterable[Chunk], n_jobs: int)
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _memberships(
-    places: npt.NDArray[np.int64], batch: pa.RecordBatch, subgroups: Sequence[tuple[str, Query]]
-) -> npt.NDArray[np.int32]:
-    width = len(subgroups) + 1
-    bags = np.empty((len(places), width), dtype=np.int32)
-    bags[:, 0] = places * width
-    for j, (_, query) in enumerate(subgroups, start=1):
-        bags[:, j] = np.where(query.mask(batch), bags[:, 0] + j, -1)
-    return bags

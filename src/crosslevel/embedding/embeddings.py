@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data import frames
+from crosslevel.data.expressions import read_expression
 from crosslevel.data.frames import keys_of
-from crosslevel.data.queries import read_query
+from crosslevel.data.sql import mask_of
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.features import FeatureMap
@@ -42,8 +43,6 @@ class Embeddings:
         Kish's effective number of people.
     warnings : tuple of str
     frame : kind of dataframe to answer with.
-    checked : tuple of str
-        Of a pass on a cluster: people and weight that were summed, equal to those of the source.
     """
 
     values: FloatArray
@@ -53,7 +52,6 @@ class Embeddings:
     effective_size: FloatArray
     warnings: tuple[str, ...] = ()
     frame: frames.FrameKind = "pyarrow"
-    checked: tuple[str, ...] = ()
 
     @property
     def keys(self) -> npt.NDArray[Any]:
@@ -92,8 +90,8 @@ class Embeddings:
         return {"bags": found}
 
     def select(self, where: str) -> Embeddings:
-        """Keep the bags whose keys match a query, such as ``"subgroup == 'women'"``."""
-        kept = read_query(where, "where", self.key_table.schema).mask(self.key_table)
+        """Keep the bags whose keys meet a condition, such as ``"subgroup = 'women'"``."""
+        kept = mask_of(self.key_table, read_expression(where, "where", self.key_table.schema))
         if not kept.any():
             raise InputError(f"where={where!r} matches none of the {len(self):,} bags; look at .key_table.")
         rows = {n: getattr(self, n)[kept] for n in ("values", "weight", "n_rows", "effective_size")}
@@ -150,7 +148,6 @@ def finish(state: BagSums, feature_map: FeatureMap, frame: frames.FrameKind = "p
         effective_size=weight**2 / state.weight_squared[order],
         warnings=warnings,
         frame=frame,
-        checked=state.said,
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
 BLOCK = 1024
@@ -48,6 +48,8 @@ class ChunkSums:
 
     Attributes
     ----------
+    rows : int
+        Rows of the chunk.
     keys : list of tuple
         Key of each bag touched: the values of ``by``, then the subgroup.
     count : (n_bags,) int64
@@ -56,6 +58,7 @@ class ChunkSums:
         Sums of w times the raw features.
     """
 
+    rows: int
     keys: list[tuple[Any, ...]]
     count: npt.NDArray[np.int64]
     weight: FloatArray
@@ -76,10 +79,12 @@ class BagSums:
 
     Examples
     --------
-    >>> one = ChunkSums([("a",)], np.array([2]), np.array([3.0]), np.array([5.0]), np.array([[6.0]]))
-    >>> state = BagSums(1, ["region"])
+    >>> one = ChunkSums(2, [("a",)], np.array([2]), np.array([3.0]), np.array([5.0]), np.array([[6.0]]))
+    >>> state, other = BagSums(1, ["region"]), BagSums(1, ["region"])
     >>> state.add(one)
-    >>> state.merge(state.copy()).weight
+    >>> other.add(one)
+    >>> state.merge(other)
+    >>> state.weight
     array([6.])
     """
 
@@ -91,8 +96,6 @@ class BagSums:
         self._block_rows = min(BLOCK, max(1, BLOCK_BYTES // (8 * n_features)))
         self._blocks: list[FloatArray] = []
         self._small = np.zeros((3, 0))
-        self.said: tuple[str, ...] = ()
-        """What a pass on a cluster compared with the source."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -124,32 +127,12 @@ class BagSums:
             self._small[:, i] += (chunk.count[j], chunk.weight[j], chunk.weight_squared[j])
             self.row(i)[:] += chunk.sums[j]
 
-    def merge(self, other: BagSums) -> BagSums:
-        """Add another state over other people, in place, and give this one."""
-        if other is self:
-            raise InputError("a state was merged with itself; merge it with one over other people, or pass a copy().")
-        if other._form != self._form:
-            raise InputError(
-                f"these states do not fit together: {other._form} against {self._form}; merge states of one fitted embedding, "
-                "one by= and the same subgroups."
-            )
+    def merge(self, other: BagSums) -> None:
+        """Add a state over other people, in place."""
         for j, key in enumerate(other.keys):
             i = self._place(key)
             self._small[:, i] += other._small[:, j]
             self.row(i)[:] += other.row(j)
-        return self
-
-    def copy(self) -> BagSums:
-        """Give a state of its own with the same sums."""
-        return BagSums(self.n_features, self.names, self.subgroups).merge(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.keys, self.names, self.to_arrays(), self.subgroups, self.n_features)
-
-    @property
-    def _form(self) -> str:
-        named = f", subgroups {listed(self.subgroups, 50)}" if self.subgroups else ""
-        return f"{self.n_features:,} features by {listed(self.names, 50)}{named}"
 
     def row(self, i: int) -> FloatArray:
         """Give the sums of bag ``i``, to be changed in place."""
@@ -188,26 +171,11 @@ class BagSums:
     ) -> BagSums:
         """Bring a state back from its keys and arrays."""
         small, sums = np.asarray(arrays["small"]), np.asarray(arrays["sums"])
-        if small.shape != (3, len(keys)) or sums.ndim != 2 or len(sums) != len(keys):
-            raise InputError(
-                f"arrays of shapes {small.shape} and {sums.shape} do not hold {len(keys):,} bags; the state is damaged."
-            )
+        if small.shape != (3, len(keys)) or sums.ndim != 2 or len(sums) != len(keys) or len(set(keys)) < len(keys):
+            raise InputError(f"arrays of shapes {small.shape} and {sums.shape} do not hold {len(keys):,} bags.")
         state = cls(int(sums.shape[1]), names, subgroups)
         for j, key in enumerate(keys):
             i = state._place(key)
             state._small[:, i] = small[:, j]
             state.row(i)[:] = sums[j]
-        if len(state) < len(keys):
-            raise InputError(f"the keys {listed(keys)} are not distinct; the state is damaged.")
         return state
-
-
-def _restore(
-    keys: list[tuple[Any, ...]],
-    names: tuple[str, ...],
-    arrays: Mapping[str, Any],
-    subgroups: tuple[str, ...],
-    width: int,
-) -> BagSums:
-    """Bring back a state that was sent from one process to another."""
-    return BagSums.from_arrays(keys, names, arrays, subgroups) if keys else BagSums(width, names, subgroups)

@@ -235,7 +235,7 @@ FUNCTIONS = [
         data=("people", "places"),
     ),
     *asked(EcologicalInference, model),
-    fit(regression(), FIT | {"evidence": EVIDENCE}),
+    fit(regression(), FIT),
     fit(near(regression), COORDS, "in the case above", coords=("lon", "lat")),
     *asked(DistributionRegression, regression),
     FunctionCase(

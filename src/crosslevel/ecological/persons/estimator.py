@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from crosslevel.data.totals import match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import PlaceEstimator, describe_call
+from crosslevel.ecological.estimate import Described, PlaceEstimator, check_nouns
 from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.composition import known_shares
 from crosslevel.ecological.persons.groups import allowance_of, source_of
@@ -37,33 +37,14 @@ from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress, RandomState
 
 
-@dataclass(frozen=True, repr=False)
-class Described:
-    """A noun as provenance has it: what it means, without its data."""
-
-    name: str
-    roles: Mapping[str, Any]
-
-    def __repr__(self) -> str:
-        return f"{self.name}({', '.join(f'{n}={v!r}' for n, v in self.roles.items())})"
-
-
 def read_people(people: People | GroupCounts, places: Places) -> tuple[dict[str, Any] | None, People]:
     """Give people, and what was counted in columns of places where those stand for them."""
-    if not isinstance(places, Places):
-        raise InputError(
-            f"places is a {type(places).__name__}; pass crosslevel.Places(data, by=..., successes=..., trials=...)."
-        )
-    if isinstance(people, GroupCounts):
+    if isinstance(people, GroupCounts) and isinstance(places, Places):
         if places.margins is not None:
             raise InputError("margins are beside GroupCounts, which are counts themselves; leave margins out.")
         return asdict(people), people.people(places.table, places.by, places.trials)
-    if not isinstance(people, People):
-        raise InputError(
-            f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or crosslevel.GroupCounts(...)."
-        )
-    if people.cluster == people.place:
-        raise InputError(f"cluster={people.cluster!r} names the places themselves; name the column of households.")
+    check_nouns(people, places)
+    assert isinstance(people, People)
     return None, people
 
 
@@ -276,10 +257,9 @@ class EcologicalInference(PlaceEstimator):
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
         kept = None if groups is not None else people  # made again from places where they are asked for
         roles: dict[str, Any] = {"people": people.roles(), "places": places.roles(), "groups": groups}
-        roles |= {"surveys": [one.name for one in surveys]}
-        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, roles, seed, quiet)
+        roles |= {"surveys": [*(one.name for one in surveys), *([] if shares is None else ["published shares"])]}
         self.margins_ = table
-        self.call_ = f"{describe_call(self, 'fit', {})[:-1]}{', '.join(map(repr, self._nouns(survey)))})"
+        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, roles, seed, quiet)
         sizes: dict[str, Any] = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
         sizes["bins_of_numbers"] = bins.describe_bins()
         self.convergence_ |= fitting.describe_columns(model) | sizes | ({} if summary is None else summary.facts())
@@ -398,22 +378,16 @@ class EcologicalInference(PlaceEstimator):
         fitting.check_parameters(self)
 
     @property
-    def _metric(self) -> str:
-        return self.metric_
-
-    @property
     def counted_(self) -> bool:
         """Whether people are counts of groups in the table of places."""
         return self.arguments_["groups"] is not None
 
-    def _nouns(self, survey: Any) -> list[Described]:
-        """Describe what was fitted, without its data."""
-        people, places = self.arguments_["people"], dict(self.arguments_["places"])
-        if self.margins_ is not None:
-            places["margins"] = self.margins_.column_names
-        first = Described("GroupCounts", self.arguments_["groups"]) if self.counted_ else Described("People", people)
-        more = [] if survey is None else [Described("survey", {"names": self.arguments_["surveys"]})]
-        return [first, Described("Places", places), *more]
+    def _nouns(self) -> list[Described]:
+        told = self.arguments_
+        first = Described("GroupCounts", told["groups"]) if self.counted_ else Described("People", told["people"])
+        margins = {} if self.margins_ is None else {"margins": self.margins_.column_names}
+        more = [Described("Survey", {"name": name}) for name in told["surveys"]]
+        return [first, Described("Places", told["places"] | margins), *more]
 
     def _source(
         self, request: Request, question: Question, people: People, progress: Progress | None
@@ -429,14 +403,10 @@ class EcologicalInference(PlaceEstimator):
         return given.confounding, *describe_allowance(self.confounding_, given.confounding, given.shrinkage)
 
     def _open_people(self, people: Any, places: pa.Table | None = None) -> People:
-        if self.counted_ and people is None:
+        if people is None and self.counted_:
             made = self.places_.table if places is None else places
             return GroupCounts(**self.arguments_["groups"]).people(made, self.places_.by)
-        held = getattr(self, "people_", None)
-        if people is None and held is None:
-            raise InputError("people is missing: a loaded model does not hold them; pass people=, those of fit.")
-        given = held if people is None else people
-        return given if isinstance(given, People) else People(given, **self.arguments_["people"])
+        return super()._open_people(people)
 
     def _fitted_moments(self, stage: int) -> Moments:
         return fitted_rates(self.model_, stage)

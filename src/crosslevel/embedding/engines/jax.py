@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.data.checks import count_jobs
 from crosslevel.data.columns import Category, Encoder
-from crosslevel.embedding.chunks import Chunk, Recipe, in_threads, prepare
-from crosslevel.embedding.engines.local import chunk_keys
+from crosslevel.embedding.chunks import Chunk, Recipe, bag_keys, in_threads, prepare
 from crosslevel.embedding.state import ChunkSums
 from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.features import FeatureMap
@@ -25,67 +25,54 @@ CHUNK_ROWS = {"cpu": 16_384}
 ACCELERATOR_ROWS = 65_536
 """An accelerator's chunk takes some ten milliseconds, much longer than the overhead of starting it."""
 
-Prepared = tuple[Chunk, list[tuple[Any, ...]], "Packed"]
+Prepared = tuple[int, list[tuple[Any, ...]], "Packed"]
 
 
 class JaxEngine:
-    """A device of jax: a GPU where there is one, otherwise the processor.
+    """A device of jax: a GPU where there is one, otherwise the processor; threads read and encode for it.
 
     Features are float32 (those of landmarks float64), sums over a chunk float32, sums of chunks float64: the answer
     agrees with the local engine's to about 1e-6 of a bag's largest entry.
-
-    Parameters
-    ----------
-    n_jobs : int
-        Number of threads that read and encode.
     """
 
-    def __init__(self, n_jobs: int) -> None:
+    def __init__(self) -> None:
         try:
             import jax
         except ImportError as error:
             raise MissingExtraError(
                 "engine='jax' needs jax, which is not installed; pip install crosslevel[bayes], or use engine='local'."
             ) from error
-        self.n_jobs = n_jobs
         self.device = jax.devices()[0]
         self.chunk_rows = CHUNK_ROWS.get(self.device.platform, ACCELERATOR_ROWS)
 
-    def sum_chunks(
-        self, recipe: Recipe, feature_map: FeatureMap, chunks: Iterable[Chunk]
-    ) -> Iterator[tuple[Chunk, ChunkSums]]:
-        """Give the sums of each chunk, in order; ``n_jobs + 1`` chunks are being made ready and three are on the device."""
-        from crosslevel.numerics.fused_jax import DeviceMap, sum_packs
+    def sum_chunks(self, recipe: Recipe, feature_map: FeatureMap, chunks: Iterable[Chunk]) -> Iterator[ChunkSums]:
+        """Give the sums of each chunk, in order; a few chunks are being made ready and three are on the device."""
+        from crosslevel.numerics.fused_jax import DeviceMap, pack, sum_packs
 
         owners, real_columns = code_owners(recipe.encoder)
         on_device = DeviceMap(feature_map, owners, real_columns, self.device)
-        prepared = self._prepared(recipe, chunks, on_device.tile)
-        names: deque[tuple[Chunk, list[tuple[Any, ...]]]] = deque()
-
-        def packs() -> Iterator[Packed]:
-            for chunk, keys, packed in prepared:
-                names.append((chunk, keys))
-                yield packed
-
-        try:
-            for packed, sums in sum_packs(on_device, packs()):
-                chunk, keys = names.popleft()
-                totals = packed.totals
-                yield chunk, ChunkSums(keys, totals.count, totals.weight, totals.weight_squared, sums)
-        finally:
-            prepared.close()
-
-    def _prepared(self, recipe: Recipe, chunks: Iterable[Chunk], tile: int) -> Generator[Prepared, None, None]:
-        """Encode and pack chunks in threads, and give them in order."""
-        from crosslevel.numerics.fused_jax import pack
 
         def work(chunk: Chunk) -> Prepared:
             ready = prepare(recipe, chunk)
             encoded = ready.encoded
-            packed = pack(encoded.codes, encoded.reals, ready.weights, ready.bags, tile, recipe.encoder.n_inputs)
-            return chunk, chunk_keys(recipe, ready, packed.totals.bags.tolist()), packed
+            rows = (encoded.codes, encoded.reals, ready.weights, ready.bags)
+            packed = pack(*rows, on_device.tile, recipe.encoder.n_inputs)
+            return len(ready.weights), bag_keys(recipe, ready, packed.totals.bags.tolist()), packed
 
-        return in_threads(work, chunks, self.n_jobs)
+        prepared = in_threads(work, chunks, count_jobs(None))
+        names: deque[tuple[int, list[tuple[Any, ...]]]] = deque()
+
+        def packs() -> Iterator[Packed]:
+            for rows, keys, packed in prepared:
+                names.append((rows, keys))
+                yield packed
+
+        try:
+            for packed, sums in sum_packs(on_device, packs()):
+                totals = packed.totals
+                yield ChunkSums(*names.popleft(), totals.count, totals.weight, totals.weight_squared, sums)
+        finally:
+            prepared.close()
 
 
 def code_owners(encoder: Encoder) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
