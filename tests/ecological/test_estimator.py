@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from crosslevel.data.batches import open_batches
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from crosslevel import EcologicalInference, People, Places
-from crosslevel.data.batches import open_batches
 from crosslevel.data.simulate import nation
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.regression import estimator

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from crosslevel.data.batches import open_batches
 from tests.contract.cases.distribution import _draw
 
 import crosslevel as cl
 from crosslevel import diagnostics, distribution, ecological, imputation
 from crosslevel.binned import areas, interpolate
-from crosslevel.data.batches import open_batches
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
 from crosslevel.results import SurveyDesign
