@@ -184,9 +184,7 @@ def test_columns_are_hidden_to_learn_confounding(crosslevel, folder):
 
 
 def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
-    plain = shlex.split(
-        "--spatial none --no-nugget --no-match-totals --model regression --n-features 32 --out plain"
-    )
+    plain = shlex.split("--spatial none --no-nugget --no-match-totals --model regression --n-features 32 --out plain")
     done = crosslevel(*FILES, "--successes", "dem", "--trials", "votes", *plain, cwd=folder)
     made = cl.load(folder / "plain" / "model.crosslevel")
     assert (made.spatial, made.nugget, made.match_totals, made.n_features) == (None, False, False, 32)

@@ -25,7 +25,7 @@ EXEMPT = {
     **dict.fromkeys((f"ecological.{name}" for name in ("ContestStudy", "MembershipCounts", "PolarizationStudy")), MADE),
     "krls.Cost": MADE,
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),
-    **dict.fromkeys(("data.simulate.Nation", "data.simulate.NationFiles"), MADE),
+    "data.simulate.Nation": MADE,
     **dict.fromkeys((f"data.batches.{name}" for name in ("Batches", "Piece", "Source")), "what open_batches makes"),
     "embedding.BagSums": "the sums of one pass, which MeanEmbedding adds up; tested in tests/embedding",
     "data.readers.read_brfss": "needs a file of SAS; tested in tests/data",
