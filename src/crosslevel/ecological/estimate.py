@@ -110,7 +110,7 @@ class PlaceEstimator(BaseEstimator):
             Level of the intervals.
         n_draws : int, default 1000
             Number of posterior draws.
-        people : path, frame or stream, optional
+        people : People, path or dataframe, optional
             The people of :meth:`fit` again; needed after loading, which does not bring them back.
         progress : bool or callable, optional
 
@@ -168,7 +168,7 @@ class PlaceEstimator(BaseEstimator):
         ----------
         places : dataframe, optional
             Keys (and coordinates) of places; the fitted ones when not given.
-        people : path, frame or stream, optional
+        people : People, path or dataframe, optional
             Where new places' people are; those of :meth:`fit` when not given.
         level : float, default 0.95
         """

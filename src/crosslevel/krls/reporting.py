@@ -63,7 +63,7 @@ class EffectReports(EffectBands):
         level : float, default 0.95
         target : {"sample", "population"}
             Whether the interval is for the average over these rows or over the population they were drawn from.
-        by : str, sequence of str, mapping of name to query, frame or array, optional
+        by : str, sequence of str, mapping of name to condition, frame or array, optional
             Subgroups: columns of X, ``{"old": "age >= 65", "young": "age < 30"}``, or labels of the rows that fit was
             given, as an array or as columns of a frame (what has an index is matched with that of X).
         along : str or sequence of str, optional
