@@ -84,7 +84,9 @@ def merge_regions(
         raise InputError("crosswalk has no rows; pass one row per overlap of a left and a right place.")
     sides = [Side(as_names(names, argument)) for names, argument in ((left, "left"), (right, "right"))]
     sides[0].rules.update({str(label): _patterns(rule) for label, rule in (collapse or {}).items()})
-    (keys, codes), (others, other_codes) = (side.read(table, "crosswalk") for side in sides)
+    (keys, codes), (others, other_codes) = (
+        side.read(table, argument) for side, argument in zip(sides, ("left", "right"), strict=True)
+    )
     of_key = [sides[0].node(key) for key in keys]
     nodes = list(dict.fromkeys(of_key))
     for label in sides[0].rules:
