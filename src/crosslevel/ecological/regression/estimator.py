@@ -194,14 +194,13 @@ class DistributionRegression(PlaceEstimator):
             raise InputError(
                 "DistributionRegression has no margins and no covariates of places; leave them out of Places."
             )
-        self.metric_ = "plane" if self.degrees else places.metric
         found, embedder = self._read_places(places), self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", CrosslevelWarning)
             sample = embedder._fit_and_sample(people, progress)
             bags = embedder.transform(people, progress=progress)
         found, whole = _match(bags, found, unmatched)
-        terms, embedded = self._terms(found), time.perf_counter()
+        terms, embedded = self._terms(found, self._metric(places)), time.perf_counter()
         model = fit_regression(
             whole.values,
             whole.weight,
@@ -221,8 +220,15 @@ class DistributionRegression(PlaceEstimator):
         self.seconds_ = {"people": embedded - begun, "fit": time.perf_counter() - embedded}
         return self
 
+    def _metric(self, places: Places) -> str:
+        if self.degrees and places.metric == "plane":
+            raise InputError("degrees=True has no effect without coords of longitude and latitude; leave degrees out.")
+        return "plane" if self.degrees else places.metric
+
     def _check_parameters(self) -> None:
         self._check_common()
+        if self.spatial is None:
+            checks.refuse_idle(self, ["degrees"], "with spatial=None; name a spatial kernel")
         checks.check_whole(self.n_restarts, "n_restarts", 1)
         if self.rank is not None:
             checks.check_whole(self.rank, "rank", 1)
