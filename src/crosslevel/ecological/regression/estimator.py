@@ -279,7 +279,7 @@ class DistributionRegression(PlaceEstimator):
         from crosslevel.ecological.validation import check_inhabited
 
         q = len(self.places_)
-        warn_outside_fit(people, self.embedder_.encoder_)
+        warn_outside_fit(people, self.embedder_.encoder_, stacklevel=5)
         found = self.embedder_.transform(people)
         rows = {key: i for i, key in enumerate(found.key_table.column(0).to_pylist())}
         check_inhabited([key for key in new if key not in rows])
