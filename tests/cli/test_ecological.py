@@ -184,9 +184,7 @@ def test_columns_are_hidden_to_learn_confounding(crosslevel, folder):
 
 
 def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
-    plain = shlex.split(
-        "--spatial none --no-nugget --no-match-totals --model regression --n-features 32 --out plain"
-    )
+    plain = shlex.split("--spatial none --no-nugget --no-match-totals --model regression --n-features 32 --out plain")
     done = crosslevel(*FILES, "--successes", "dem", "--trials", "votes", *plain, cwd=folder)
     made = cl.load(folder / "plain" / "model.crosslevel")
     assert (made.spatial, made.nugget, made.match_totals, made.n_features) == (None, False, False, 32)
@@ -290,7 +288,7 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
     table |= {"votes": [400] * 30, "dem": rng.binomial(400, counts[:, 1] / counts.sum(axis=1)).tolist()}
     pacsv.write_csv(pa.table(table), tmp_path / "precincts.csv")
     asked = shlex.split("ecological precincts.csv --by precinct --successes dem --trials votes --spatial none")
-    groups = ("--composition", "race=white:vap_white, black:vap_black,other", "--estimate", "race")
+    groups = ("--group-counts", "race=white:vap_white, black:vap_black,other", "--estimate", "race")
     more = ("--nugget-by", "county", "--rollup", "all", "--n-draws", "60", "--seed", "0")
     done = crosslevel(*asked, *groups, *more, "--out", "run", "--json", cwd=tmp_path)
     levels = {"race": {"white": "vap_white", "black": "vap_black", "other": "other"}}
@@ -305,10 +303,10 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
     loaded = cl.load(tmp_path / "run" / "model.crosslevel")
     same(loaded.estimate(by="race", rollup="all", n_draws=60), expected)
     for wrong, said in (
-        (("--composition", "race=white:a,white:b"), "--composition race=white:a,white:b"),
-        (("--composition", "race=vap_white"), "groups['race'] has the one level 'vap_white'"),
-        (("--composition", "race=vap_white,vap_red"), "--composition vap_red"),
-        ((*groups, "--model", "regression"), "--composition is not an option of --model regression"),
+        (("--group-counts", "race=white:a,white:b"), "--group-counts race=white:a,white:b"),
+        (("--group-counts", "race=vap_white"), "has the one level 'vap_white'"),
+        (("--group-counts", "race=vap_white,vap_red"), "vap_red"),
+        ((*groups, "--model", "regression"), "--group-counts is not an option of --model regression"),
         ((), "PLACES is missing"),
     ):
         done = crosslevel(*asked, *wrong, "--out", "no", cwd=tmp_path, code=2)

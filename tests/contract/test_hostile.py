@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from crosslevel.data.batches import open_batches
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
 from crosslevel.binned import areas
-from crosslevel.data.batches import open_batches
 from crosslevel.data.columns import plain_array
 from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from crosslevel.data.batches import open_batches
 from tests.contract.cases.distribution import _draw
 
 import crosslevel as cl
 from crosslevel import diagnostics, distribution, ecological, imputation
 from crosslevel.binned import areas, interpolate
-from crosslevel.data.batches import open_batches
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
 from crosslevel.results import SurveyDesign
@@ -752,7 +752,7 @@ WORLDS = {
         World(
             "CUDIA",
             _hidden,
-            partial(_imputed, lambda: cl.CUDIA(2, method="two_stage", n_restarts=1, n_draws=6, allow_unconverged=True)),
+            partial(_imputed, lambda: cl.CUDIA(2, method="two_stage", n_restarts=1, allow_unconverged=True)),
             rows=("people", "means"),
             tolerance=1e-5,
         ),

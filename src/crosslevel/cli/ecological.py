@@ -132,13 +132,13 @@ EXAMPLES = (
     "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none --columns sex "
     "--columns age --survey poll.csv --survey-outcome voted_dem --survey-by state --rollup all "
     "--estimate 'old women=sex = 2 and age >= 65'",
-    "crosslevel ecological precincts.csv --by precinct --composition race=white:vap_white,black:vap_black,other:vap_other "
+    "crosslevel ecological precincts.csv --by precinct --group-counts race=white:vap_white,black:vap_black,other:vap_other "
     "--successes dem --trials votes --lon lon --lat lat --group county --estimate race --rollup all",
 )
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
 PLACES = ("successes", "trials", "outcomes", "population")
 WHO = "People and places"
-ONLY_PERSONS = {"cluster", "covariates", "margins", "composition", "survey", "published_shares"}
+ONLY_PERSONS = {"cluster", "covariates", "margins", "group_counts", "survey", "published_shares"}
 """What the regression on whole places does not take."""
 SURVEYED = [
     replace(option, name=f"survey_{option.name}", required=False, needs=("survey",))
@@ -148,11 +148,11 @@ OPTIONS = [
     Option(
         "people",
         "file",
-        f"People: {FILE_HELP} With --composition, the places in their place.",
+        f"People: {FILE_HELP} With --group-counts, the places in their place.",
         required=True,
         argument=True,
     ),
-    Option("places", "file", "Places, one row each, with their totals; left out with --composition.", argument=True),
+    Option("places", "file", "Places, one row each, with their totals; left out with --group-counts.", argument=True),
     Option("by", help="Column of both tables that names the place.", required=True, column_of="places"),
     Option(
         "estimate",
@@ -175,7 +175,7 @@ OPTIONS = [
     *from_signature(cl.Places, WHO, skip=("data", "by", "coords", "margins"), columns=dict.fromkeys(PLACES, "places")),
     Option("margins", "file", "Exact counts of columns of people by place, which people are raked to.", panel=WHO),
     Option(
-        "composition",
+        "group_counts",
         "pairs",
         "Counts of groups in columns of places in place of people: race=white:vap_white,black:vap_black; repeat.",
         several=True,
@@ -238,7 +238,7 @@ def run(given: Given, job: Job) -> None:
     _check(given, job)
     by = given["by"]
     people: Any
-    if "composition" in given:
+    if "group_counts" in given:
         groups = _composition(given)
         people, places = cl.GroupCounts(groups, given.get("weight")), job.read("places")
         schema = pa.schema({by: pa.string(), **dict.fromkeys(groups, pa.string())})
@@ -296,9 +296,9 @@ def _check(given: Given, job: Job) -> None:
             "nothing is asked; write for example --estimate sex, --estimate 'age >= 65' or --cross-validate 10, or keep the model "
             "with --out."
         )
-    if "places" not in given and "composition" not in given:
+    if "places" not in given and "group_counts" not in given:
         raise InputError(
-            "PLACES is missing; name the table of places after that of people, or say with --composition which of its columns count "
+            "PLACES is missing; name the table of places after that of people, or say with --group-counts which of its columns count "
             "people."
         )
     if "lon" not in given and given.get("spatial", "") is not None:
@@ -311,19 +311,19 @@ def _composition(given: Given) -> dict[str, dict[str, str]]:
     """Read ``race=white:vap_white,black:vap_black``, or the columns alone; the one file named is then that of the places."""
     if "places" in given:
         raise InputError(
-            f"--composition says who lives in the places, and {given['people']} and {given['places']} are named; name the table of "
-            "places only, or leave --composition out."
+            f"--group-counts says who lives in the places, and {given['people']} and {given['places']} are named; name the table of "
+            "places only, or leave --group-counts out."
         )
     given["places"] = given.pop("people")
     found: dict[str, dict[str, str]] = {}
-    for column, text in given["composition"].items():
+    for column, text in given["group_counts"].items():
         parts = [part.strip() for part in str(text).split(",")]
         levels = [
             (level.strip(), name.strip() or level.strip()) for level, _, name in (p.partition(":") for p in parts)
         ]
         if not all(level for level, _ in levels) or len(dict(levels)) < len(levels):
             raise InputError(
-                f"--composition {column}={text} has an empty level or one twice; write level:column,level:column, or columns alone."
+                f"--group-counts {column}={text} has an empty level or one twice; write level:column,level:column, or columns alone."
             )
         found[column] = dict(levels)
     return found

@@ -214,9 +214,7 @@ def _first_text(values: pa.ChunkedArray) -> str:
     """Name the first cell that is no number."""
     for row, value in enumerate(values.to_pylist()):
         if value is not None and not NUMBER.fullmatch(str(value)):
-            return (
-                f" (the first that is none is {value!r} in row {row:,}; --text-numbers reads 1,234 or 45 %)"
-            )
+            return f" (the first that is none is {value!r} in row {row:,}; --text-numbers reads 1,234 or 45 %)"
     return " (though all of its text could be read as such)"
 
 

@@ -61,7 +61,7 @@ def open_table(data: Any, argument: str = "people") -> Local | Spark:
         if all(isinstance(one, str | os.PathLike) for one in data):
             return Local(files=find_files(data, argument))
         tables = [frames.to_arrow(one, f"{argument}[{i}]") for i, one in enumerate(data)]
-        return Local(table=pa.concat_tables(tables, promote_options="default"))
+        return Local(table=_stacked(tables, argument))
     return Local(table=frames.to_arrow(data, argument))
 
 
@@ -95,10 +95,21 @@ def find_files(
         raise FileError(
             f"{argument} names files of several formats ({listed(sorted(map(str, kinds)))}); pass one format."
         )
-    twice = [one for one in found if found.count(one) > 1]
+    real = [one.resolve() for one in found]
+    twice = [one for one in real if real.count(one) > 1]
     if twice:
         raise FileError(f"{argument} names {twice[0]} twice, so that everybody in it counts twice; name it once.")
     return tuple(found)
+
+
+def _stacked(tables: Sequence[pa.Table], argument: str) -> pa.Table:
+    """Put the rows of several tables in one; what a table lacks is missing there."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{argument} has tables whose columns are of different types ({error}); give them the same."
+        ) from error
 
 
 def matching(pattern: str) -> list[Path]:
@@ -132,6 +143,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     >>> plain_type(pa.float32()), plain_type(pa.uint8()), plain_type(pa.dictionary(pa.int8(), pa.string()))
     (DataType(double), DataType(int64), DataType(string))
     """
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     of = {
         "number": pa.int64() if pa.types.is_integer(kind) else pa.float64(),
         "text": pa.string(),
@@ -211,7 +223,7 @@ class Local(Table):
         self.errors = duckdb.Error
         self.connection = duckdb.connect(":memory:")
         if table is None and format_of(files[0]) == "arrow":
-            table = pa.concat_tables([_read_arrow(path) for path in files], promote_options="default")
+            table = _stacked([_read_arrow(path) for path in files], "people")
         self.parts = self.files if table is None else ()
         names = [str(path) for path in files]
         with self._said():
@@ -237,8 +249,13 @@ class Local(Table):
         if format_of(self.files[0]) == "parquet":
             return f"select * from read_parquet({listing}, union_by_name=true, filename={FILE!r})"
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
-        options = (
-            f"all_varchar=true, union_by_name=true, filename={FILE!r}, delim={quoted(delimiter_of(self.files[0]), chr(39))}, "
+        marks = {delimiter_of(path) for path in self.files}
+        if len(marks) > 1:
+            raise FileError(
+                f"people names files whose values are set apart by {listed(sorted(marks))}; pass files of one kind."
+            )
+        options = (  # nothing is guessed: a line of another length, or one that begins with #, would be left out silently
+            f"all_varchar=true, union_by_name=true, filename={FILE!r}, skip=0, comment='', delim={quoted(marks.pop(), chr(39))}, "
             f"quote='\"', escape='\"', nullstr={words}"
         )
         text = f"select * from read_csv({listing}, header=true, {options})"
@@ -303,10 +320,10 @@ class _Said:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, self.errors):
-            said = str(error).strip().splitlines()[0]
-            if "Memory" in said or "INTERRUPT" in said:
+            said = [line for line in str(error).splitlines() if line and not line.startswith("Original Line")]
+            if "Memory" in said[0] or "INTERRUPT" in said[0]:
                 return
-            raise InputError(f"{self.what} cannot be read: {said}") from error
+            raise InputError(f"{self.what} cannot be read: {' '.join(said[:2])}") from error
 
 
 def names_of(path: Path) -> list[str]:
@@ -329,10 +346,14 @@ def delimiter_of(path: Path) -> str:
 
 
 def _first_line(path: Path) -> str:
-    with pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None) as stream:
-        head = stream.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
-    if not head:
-        raise FileError(f"{path} is empty; pass a file with a line of names.")
+    packed = "gzip" if path.suffix.casefold() == ".gz" else None
+    try:
+        with pa.input_stream(str(path), compression=packed) as stream:
+            head = stream.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error}.") from error
+    if not head or not head[0].strip():
+        raise FileError(f"{path} has no line of names at its top; pass a file that begins with one.")
     return str(head[0])
 
 

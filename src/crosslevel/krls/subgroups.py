@@ -142,7 +142,9 @@ def _by_condition(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> 
 
 def _by_label(by: Any, used: BoolArray) -> Subgroups:
     if not hasattr(by, "__len__") and not frames.is_frame(by):
-        raise InputError(f"by={by!r} is neither a column of X nor labels; pass a name, conditions or one label per row.")
+        raise InputError(
+            f"by={by!r} is neither a column of X nor labels; pass a name, conditions or one label per row."
+        )
     table = read_labels(by, "by", len(used))
     groups = frames.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from crosslevel.data.batches import open_batches
 from tests.contract.case import FunctionCase, With, method
 
 from crosslevel import Bags
-from crosslevel.data.batches import open_batches
 from crosslevel.data.readers import read_acs_pums, read_county_votes
 from crosslevel.data.regions import merge_regions
 from crosslevel.data.simulate import nation, write_nation

@@ -115,7 +115,7 @@ class DistributionRegression(PlaceEstimator):
     the weights); the nugget (a binomial alone claims certainty to a tenth of a point); distances over the sphere, not degrees; answers
     add up to the totals and lie inside the deterministic bounds; roll-ups from joint draws, weighted by the subgroup's people or its
     predicted voters; the mean of the rate, not the rate at the mean; the gradient of the evidence moves with the mode. Without all
-    that: ``match_totals=False, nugget=False, metric="plane", sampling_error=False``.
+    that: ``match_totals=False, nugget=False, degrees=True, sampling_error=False``.
 
     References
     ----------
@@ -124,13 +124,15 @@ class DistributionRegression(PlaceEstimator):
 
     Examples
     --------
+    >>> import crosslevel as cl
     >>> from crosslevel.data.simulate import nation
     >>> world = nation(40, 100, n_states=4)
-    >>> counts = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-    >>> model = DistributionRegression(n_features=128, categorical=["sex"])
-    >>> found = model.fit(world.people, world.places, **counts).estimate(by="sex", rollup="all", n_draws=200)
-    >>> found["sex"].tolist(), found["estimate"].round(2).tolist()
-    ([1, 2], [0.5, 0.5])
+    >>> people = cl.People(world.people, by="region", weight="weight", categorical=["sex"])
+    >>> places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+    >>> model = DistributionRegression(n_features=128).fit(people, places)
+    >>> found = model.estimate(by="sex", rollup="all", n_draws=200)
+    >>> found["sex"].tolist(), bool((found["bound_low"] < found["estimate"]).all())
+    ([1, 2], True)
     """
 
     model_: RegressionModel
@@ -255,7 +257,7 @@ class DistributionRegression(PlaceEstimator):
         places = self.places_
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", CrosslevelWarning)
-            asked = replace(people.kept(request.where), by=[people.place, *request.by])
+            asked = replace(people.kept(request.where), by=[people.place, *request.by], columns=None)
             found = self.embedder_.transform(asked, subgroups=request.subgroups or None, progress=progress)
             everybody = found if request.where is None else self.embedder_.transform(people)
         _check_same(everybody, places, self.embeddings_)
