@@ -61,6 +61,8 @@ def run_pass(
     progress : bool or callable, optional
         True for a bar on stderr; or a function, called with rows done and rows in all.
     """
+    if isinstance(people.table, Spark) and engine != "local":
+        raise InputError(f"engine={engine!r} is for people of this process, and these are Spark's; leave it out.")
     total = check_rows(people)
     with follow(progress, "Embedding people") as tell:
         if isinstance(people.table, Spark):
@@ -200,7 +202,7 @@ class Checkpoint:
     def _read(self) -> tuple[dict[str, Any], list[tuple[Any, ...]], dict[str, Any]]:
         """Give the facts, the keys and the arrays."""
         try:
-            with np.load(self.path, allow_pickle=False) as kept:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 arrays = dict(kept)
             facts = json.loads(str(arrays["facts"]))
             table = pa.ipc.open_stream(arrays["keys"].tobytes()).read_all()

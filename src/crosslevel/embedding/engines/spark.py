@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,8 +35,11 @@ def sum_on_workers(people: People, recipe: Recipe, feature_map: FeatureMap) -> B
     schema = pa.schema([*fields, *SUMS])
     keys = [field.name for field in fields]
     wanted = from_arrow_schema(schema)
-    partial = frame.mapInArrow(_summer(recipe, feature_map, schema), wanted)
-    found = people.table.collect(partial.groupBy(*keys).applyInArrow(_adder(keys), wanted))  # type: ignore[union-attr]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of versions of pandas, which is not used here
+        partial = frame.mapInArrow(_summer(recipe, feature_map, schema), wanted)
+        summed = partial.groupBy(*keys).applyInArrow(_adder(keys), wanted)
+    found = people.table.collect(summed)  # type: ignore[union-attr]
     bags = list(zip(*(found[key].to_pylist() for key in keys), strict=True))
     small = np.array([found[name].to_numpy() for name in ("count", "weight", "squares")], dtype=np.float64)
     sums = [np.frombuffer(row.as_buffer(), dtype=np.float64) for row in found["sums"]]
