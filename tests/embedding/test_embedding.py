@@ -203,7 +203,9 @@ BASE = {"k": [f"k{i % 4}" for i in range(N)], "x": RNG.normal(size=N), "w": RNG.
 
 
 def some(by="k", weight="w", categorical=(), where=None, columns=None, **more):
-    return People(pa.table({**BASE, **more}), by=by, weight=weight, categorical=categorical, where=where, columns=columns)
+    return People(
+        pa.table({**BASE, **more}), by=by, weight=weight, categorical=categorical, where=where, columns=columns
+    )
 
 
 def test_an_unseen_level_is_refused_or_has_no_feature():
