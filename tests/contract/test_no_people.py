@@ -184,7 +184,7 @@ SCALES = {"effect_variance": 0.3, "nugget": 0.02}
 
 def planted(cls: type) -> Any:
     if cls is cl.MeanEmbedding:
-        return cl.MeanEmbedding(n_features=64).fit(PLANTED, by="region", weight="weight")
+        return cl.MeanEmbedding(n_features=64).fit(cl.People(PLANTED, by="region", weight="weight"))
     settings = {"n_features": 64} if cls is DistributionRegression else {}
     return cls(spatial=None, hyperparameters=SCALES, **settings).fit(PLANTED, WORLD.places, **COUNTS)
 
