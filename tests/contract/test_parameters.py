@@ -27,7 +27,6 @@ EXEMPT = {
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),
     **dict.fromkeys(("data.simulate.Nation", "data.simulate.NationFiles"), MADE),
     **dict.fromkeys((f"data.batches.{name}" for name in ("Batches", "Piece", "Source")), "what open_batches makes"),
-    "embedding.BagSums": "the sums of one pass, which MeanEmbedding adds up; tested in tests/embedding",
     "data.readers.read_brfss": "needs a file of SAS; tested in tests/data",
     **dict.fromkeys(("errors.listed", "errors.nearest", "errors.unknown_name"), WORDS),
 }

@@ -12,7 +12,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from crosslevel.data.batches import open_batches
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 

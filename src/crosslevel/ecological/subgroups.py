@@ -165,7 +165,9 @@ def read_request(by: object, subgroups: Mapping[str, str] | None, where: str | N
         if not isinstance(name, str):
             raise InputError(f"subgroups has the name {name!r}, which is no text; write {str(name)!r}.")
     if not names and not subgroups and where is None:
-        raise InputError("nothing is asked for; pass by='column', subgroups={'name': 'condition'} or where='condition'.")
+        raise InputError(
+            "nothing is asked for; pass by='column', subgroups={'name': 'condition'} or where='condition'."
+        )
     return Request(names, dict(subgroups or {}), where)
 
 
