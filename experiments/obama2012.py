@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from us2024_data import Remembering, data_folder, lay, points
 
+import crosslevel as cl
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.readers import read_acs_pums, read_county_votes
 from crosslevel.data.readers.acs_pums import names_of, person_files
@@ -240,15 +241,9 @@ def fit(paths: Sequence[Path] | Path, rebuilt: Rebuilt, **settings: Any) -> Dist
     codes = [n for n in columns if n in CODES]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return DistributionRegression(categorical=codes, **settings).fit(
-            people,
-            rebuilt.votes,
-            by="region",
-            weight="weight",
-            successes="dem",
-            trials="votes",
-            coords=("lon", "lat"),
-            columns=columns,
+        return DistributionRegression(**settings).fit(
+            cl.People(people, by="region", weight="weight", columns=columns, categorical=codes),
+            cl.Places(rebuilt.votes, by="region", successes="dem", trials="votes", coords=("lon", "lat")),
             unmatched="drop",
         )
 

@@ -53,6 +53,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: cl.Polygons.join(SQUARES, None),
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),
+        lambda: cl.MeanEmbedding(unknown=2.5).fit(cl.People({"p": [1, 2], "x": [1.0, 2.0]}, by="p")),
         lambda: cl.People(PEOPLE, by="place", categorical=2.5),
         lambda: cl.EcologicalInference(interactions=True).fit(KNOWN, TOTALS),
         lambda: cl.EcologicalInference(hyperparameters=2.5).fit(KNOWN, TOTALS),

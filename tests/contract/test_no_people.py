@@ -184,10 +184,10 @@ SCALES = {"effect_variance": 0.3, "nugget": 0.02}
 def planted(cls: type) -> Any:
     people = cl.People(PLANTED, by="region", weight="weight")
     if cls is cl.MeanEmbedding:
-        return cl.MeanEmbedding(n_features=64).fit(people)
+        return cls(n_features=64).fit(people)
     settings = {"n_features": 64} if cls is DistributionRegression else {}
-    places = cl.Places(WORLD.places, "region", "dem", "votes")
-    return cls(spatial=None, hyperparameters=SCALES, **settings).fit(people, places)
+    model = cls(spatial=None, hyperparameters=SCALES, **settings)
+    return model.fit(people, cl.Places(WORLD.places, "region", "dem", "votes"))
 
 
 def persons_in(blob: bytes, model: Any) -> int:

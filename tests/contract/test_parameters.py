@@ -25,8 +25,7 @@ EXEMPT = {
     **dict.fromkeys((f"ecological.{name}" for name in ("ContestStudy", "MembershipCounts", "PolarizationStudy")), MADE),
     "krls.Cost": MADE,
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),
-    **dict.fromkeys(("data.simulate.Nation", "data.simulate.NationFiles"), MADE),
-    "embedding.BagSums": "the sums of one pass, which MeanEmbedding adds up; tested in tests/embedding",
+    "data.simulate.Nation": MADE,
     "data.readers.read_brfss": "needs a file of SAS; tested in tests/data",
     **dict.fromkeys(("errors.listed", "errors.nearest", "errors.unknown_name"), WORDS),
 }

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -61,31 +60,34 @@ def people() -> pa.Table:
     return pa.table(columns)
 
 
-def _embedding() -> cl.MeanEmbedding:
-    return cl.MeanEmbedding(n_features=128, bandwidth=1.0).fit(_known(people()))
-
-
-def _known(data: Any) -> cl.People:
+def _people(data: object) -> cl.People:
     return cl.People(data, by="region", columns=["x", "z"])
+
+
+def _embedding() -> cl.MeanEmbedding:
+    return cl.MeanEmbedding(n_features=128, bandwidth=1.0).fit(_people(people()))
 
 
 @cache
 def _reference() -> tuple[cl.MeanEmbedding, np.ndarray]:
     model = _embedding()
-    return model, model.transform(_known(people())).values
+    with scratch() as folder:  # files, since sums are added file by file
+        _people_files(folder)
+        kept = folder / "pass.state"
+        return model, model.transform(_people(folder / "people"), checkpoint=kept).values
 
 
-def _people_file(folder: Path) -> None:
+def _people_files(folder: Path) -> None:
     (folder / "people").mkdir()
-    for i in range(ROWS // GROUP):
-        pq.write_table(people().slice(GROUP * i, GROUP), folder / "people" / f"{i:02d}.parquet")
+    for first in range(0, ROWS, GROUP):
+        pq.write_table(people().slice(first, GROUP), folder / "people" / f"part-{first:06}.parquet")
 
 
 def _embed(folder: Path, number: int = 0) -> np.ndarray:
     """Embed with a checkpoint after every file."""
     del number
-    with mock.patch.object(passes, "EVERY", 0.0):
-        return _reference()[0].transform(_known(folder / "people"), checkpoint=folder / "pass.state").values
+    passes.EVERY = 0.0
+    return _reference()[0].transform(_people(folder / "people"), checkpoint=folder / "pass.state").values
 
 
 def _fit(folder: Path, number: int = 0) -> np.ndarray:
@@ -93,11 +95,16 @@ def _fit(folder: Path, number: int = 0) -> np.ndarray:
     del number
     from crosslevel.cli.app import run
 
-    options = ["--n-features", "128", "--bandwidth", "1.0", "--columns", "x", "--columns", "z", "--by", "region"]
-    with mock.patch.object(passes, "EVERY", 0.0), Path(os.devnull).open("w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
-        code = run(["embed", str(folder / "people"), *options, "--out", str(folder / "out")])
-    if code:
-        raise KeyboardInterrupt  # the exit code of a command that was stopped while it read its options
+    keep = passes.Checkpoint.keep
+    passes.Checkpoint.keep = lambda self, *state, now=False: keep(self, *state, now=True)  # type: ignore[method-assign]
+    try:
+        options = ["--n-features", "128", "--bandwidth", "1.0", "--columns", "x", "--columns", "z"]
+        with Path(os.devnull).open("w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
+            code = run(["embed", str(folder / "people"), "--by", "region", *options, "--out", str(folder / "out")])
+        if code:
+            raise KeyboardInterrupt  # the exit code of a command that was stopped while it read its options
+    finally:
+        passes.Checkpoint.keep = keep  # type: ignore[method-assign]
     return cl.load(folder / "out" / "embeddings.crosslevel").values
 
 
@@ -154,8 +161,8 @@ class Writer:
 
 
 WRITERS = {
-    "embed": Writer(_people_file, _embed, _embedded, None),
-    "fit": Writer(_people_file, _fit, _embedded, None),
+    "embed": Writer(_people_files, _embed, _embedded, None),
+    "fit": Writer(_people_files, _fit, _embedded, None),
     "save": Writer(_save, _save, _saved, "out.crosslevel"),
     "report": Writer(_report, _report, _reported, "out.html"),
     "document": Writer(_document, _document, _documented, "out.docx"),
@@ -274,12 +281,14 @@ def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
         "save over a file in a folder that is read-only": lambda: cl.save(estimates(1), closed / "old.crosslevel"),
         "load a file that may not be read": lambda: cl.load(folder / "secret.crosslevel"),
         **{
-            f"read {kind} that may not be read": lambda kind=kind: cl.People(folder / f"secret.{kind}").answer("select * from people")
+            f"read {kind} that may not be read": lambda kind=kind: cl.People(folder / f"secret.{kind}").answer(
+                "select * from people"
+            )
             for kind in ("parquet", "csv", "arrow")
         },
         "read a folder that may not be read": lambda: cl.People(folder / "nowhere"),
         "resume from a checkpoint that may not be read": lambda: _reference()[0].transform(
-            _known(people()), checkpoint=folder / "secret.state"
+            _people(people()), checkpoint=folder / "secret.state"
         ),
     }
 
@@ -293,7 +302,6 @@ def run_permissions(door: Door, rng: random.Random, until: float) -> None:
         first = False
         with scratch() as folder:
             folder.chmod(0o755)
-            _people_file(folder)
             (folder / "closed").mkdir()
             cl.save(estimates(0), folder / "closed" / "old.crosslevel")
             for kind in ("crosslevel", "parquet", "csv", "arrow", "state"):
@@ -324,9 +332,10 @@ def run_permissions(door: Door, rng: random.Random, until: float) -> None:
 
 def _unwritable(folder: Path) -> np.ndarray:
     warnings.simplefilter("ignore")
-    model, known = _reference()[0], _known(folder / "people")
-    with mock.patch.object(passes, "EVERY", 0.0):
-        return model.transform(known, checkpoint=folder / "closed" / "new.state").values
+    model = _reference()[0]
+    _people_files(folder)
+    passes.EVERY = 0.0
+    return model.transform(_people(folder / "people"), checkpoint=folder / "closed" / "new.state").values
 
 
 def _write_on(folder: Path, seconds: float, number: int) -> int:

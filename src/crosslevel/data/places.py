@@ -101,8 +101,7 @@ class Places:
             outcomes=self.outcomes,
             population=self.population,
         )
-        kind = frames.frame_kind(self.data) if frames.is_frame(self.data) else "pyarrow"
-        return replace(found, frame=kind, metric=self.metric)
+        return replace(found, frame=frames.frame_kind(self.data) if frames.is_frame(self.data) else "pyarrow")
 
     @cached_property
     def margins_table(self) -> pa.Table | None:

@@ -88,8 +88,6 @@ class PlaceTotals:
         What was left out.
     left_out : tuple
         Keys of places without any trials.
-    metric : {"sphere", "plane"}
-        Whether coordinates are degrees on the sphere, or distances in a plane.
     """
 
     table: pa.Table
@@ -102,20 +100,23 @@ class PlaceTotals:
     fingerprint: str
     notes: tuple[str, ...] = ()
     left_out: tuple[object, ...] = ()
-    metric: str = "sphere"
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def take(self, rows: IntArray, notes: Sequence[str] = ()) -> PlaceTotals:
         """Keep some places, in the order given."""
-        return replace(
-            self,
-            table=self.table.take(pa.array(rows)),
-            keys=[self.keys[i] for i in rows],
-            totals=self.totals.take(rows),
-            coords=None if self.coords is None else self.coords[rows],
-            notes=(*self.notes, *notes),
+        return PlaceTotals(
+            self.table.take(pa.array(rows)),
+            self.by,
+            [self.keys[i] for i in rows],
+            self.totals.take(rows),
+            None if self.coords is None else self.coords[rows],
+            self.coords_by,
+            self.frame,
+            self.fingerprint,
+            (*self.notes, *notes),
+            self.left_out,
         )
 
     def column(self, name: str, argument: str) -> list[object]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from tests.contract.case import FunctionCase, With, method
 
 from crosslevel import Bags
 from crosslevel.data.readers import read_acs_pums, read_county_votes
 from crosslevel.data.regions import merge_regions
-from crosslevel.data.simulate import nation, write_nation
+from crosslevel.data.simulate import nation
 from crosslevel.results import SurveyDesign
 
 FOLDER = Path(tempfile.mkdtemp(prefix="crosslevel-contract-"))
@@ -78,16 +75,6 @@ def table(found):
 
 def world(found):
     return {"people": table(found.people), "places": table(found.places)}
-
-
-@functools.wraps(write_nation)
-def write(folder, **options):
-    return write_nation(tempfile.mkdtemp(dir=folder), **options)
-
-
-def written(found):
-    people = pa.concat_tables(pq.read_table(path) for path in found.people)
-    return {"files": np.array(len(found.people)), "people": table(people), "places": table(pq.read_table(found.places))}
 
 
 def regions(found):
@@ -197,14 +184,6 @@ FUNCTIONS = [
         {"n": 40},
         lambda found: np.array([found.num_rows, sum(found["voted_dem"].to_pylist()), sum(found["sex"].to_pylist())]),
         variants={"n": [50, 0], "shift": [2.0, np.nan], "random_state": [1, -1]},
-    ),
-    FunctionCase(
-        write,
-        {"folder": FOLDER, **SMALL},
-        written,
-        variants={**WORLDS, "files": [2, 0]},
-        neutral={"progress": "tells how far the writing is"},
-        data=["folder"],
     ),
     FunctionCase(
         merge_regions,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pyarrow.compute as pc
 from tests.contract.case import FunctionCase, With, method

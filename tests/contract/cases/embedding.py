@@ -20,8 +20,11 @@ PEOPLE = pa.table(
         "w": RNG.uniform(0.5, 2.0, N),
     }
 )
-KNOWN = People(PEOPLE, by="town", weight="w")
 STRANGERS = PEOPLE.slice(0, 20).set_column(2, "party", pa.array(["green"] * 20))
+
+
+def people(data=PEOPLE):
+    return People(data, by="town", weight="w", categorical=["sex"])
 
 
 def make(**given):
@@ -29,16 +32,16 @@ def make(**given):
 
 
 def fit(model):
-    return model.fit(KNOWN)
+    return model.fit(people())
 
 
 def answer(model):
     try:
-        strangers = model.transform(KNOWN.with_data(STRANGERS)).values
+        strangers = model.transform(people(STRANGERS)).values
     except InputError as error:
         assert "'green'" in str(error)  # noqa: PT017 - the answer of unknown="error"
         strangers = np.zeros(0)
-    return {"people": model.transform(KNOWN).values, "strangers": strangers}
+    return {"people": model.transform(people()).values, "strangers": strangers}
 
 
 CASES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tests.contract.case import FunctionCase, method
-from tests.contract.cases.embedding import KNOWN, PEOPLE, fit, make
+from tests.contract.cases.embedding import PEOPLE, fit, make, people
 
 from crosslevel import Bags, MeanEmbedding
 
@@ -29,17 +29,23 @@ CASES = []
 FUNCTIONS = [
     FunctionCase(
         make().fit,
-        {"people": KNOWN},
-        lambda found: answer(found.transform(KNOWN)),
+        {"people": people()},
+        lambda found: answer(found.transform(people())),
         neutral={**TELLS, "y": "ignored, as scikit-learn's pipelines expect"},
         data=("people",),
     ),
     FunctionCase(
         method(MeanEmbedding, "transform", fitted),
-        {"people": KNOWN},
+        {"people": people()},
         answer,
         variants={
-            "subgroups": [{"old": "age >= 65"}, {"old": "age >="}, {"old": "nobody = 1"}, {"all": "age >= 65"}, ["age >= 65"]],
+            "subgroups": [
+                {"old": "age >= 65"},
+                {"old": "age >="},
+                {"old": "nobody = 1"},
+                {"all": "age >= 65"},
+                ["age >= 65"],
+            ],
             "checkpoint": ["/nowhere/at/all/state", 7],
         },
         neutral=TELLS,
