@@ -11,7 +11,14 @@ import crosslevel as cl
 from crosslevel.data.surveys import read_surveys
 from crosslevel.errors import FileError, InputError
 
-ROWS = {"town": ["a", "a", "b"], "age": [30, 41, 65], "w": [1.0, 2.0, 1.0], "home": [1, 1, 2], "vote": [1, 0, None]}
+ROWS = {
+    "Crosslevel_weight": [1, 2, 3],
+    "town": ["a", "a", "b"],
+    "age": [30, 41, 65],
+    "w": [1.0, 2.0, 1.0],
+    "home": [1, 1, 2],
+    "vote": [1, 0, None],
+}
 TOWNS = {"town": ["a", "b"], "yes": [3, 5], "all": [9, 9], "x": [0.1, 0.2], "lon": [0.1, 0.2], "lat": [50.0, 50.1]}
 NOUNS = {
     cl.People: {"data": ROWS, "by": "town", "weight": "w", "cluster": "home", "columns": ["age"], "where": "age > 40"},
@@ -88,7 +95,11 @@ def test_what_cannot_be_together_is_refused(tmp_path):
     for given in ([poll, poll], [shares, shares], ROWS, [ROWS], [poll, replace(poll, name="b", selection=0.2)], 3):
         with pytest.raises(InputError):
             read_surveys(given)
-    for call in (lambda: pickle.dumps(cl.People(ROWS)), lambda: cl.People(ROWS, by=["town", "home"]).place):
+    for call in (
+        lambda: pickle.dumps(cl.People(ROWS)),
+        lambda: cl.People(ROWS, by=["town", "home"]).place,
+        lambda: cl.People(ROWS | {"Crosslevel_set": [1, 2, 3]}),
+    ):
         with pytest.raises(InputError):
             call()
     for noun in (cl.People, cl.Places, cl.Survey):

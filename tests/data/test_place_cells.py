@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crosslevel.data import place_cells
 from crosslevel.data.columns import Category, Encoder, Number
-from crosslevel.data.expressions import read_expression
+from crosslevel.data.expressions import quoted, read_expression
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import Bins, Labels, count_people
@@ -211,3 +211,30 @@ def test_people_who_cannot_be_counted_are_refused(change, labels):
         count_people(people_of([row]), BINS, KEYS, labels)
     with pytest.raises(InputError):
         count_people(people_of([row]), BINS, KEYS, labels, only=read_expression("age > 90", "test", SCHEMA))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "place weight people squares",
+        "x w n below",
+        "cell0 by0 subgroup0 asked",
+        "stored plain v0 half",
+        'null from q"u a.b',
+    ],
+)
+def test_columns_may_be_called_as_queries_call_theirs(names):
+    rows = {
+        "town": ["x", "x", "y"] * 40,
+        "age": [20.0, 50.0, 70.0, None] * 30,
+        "sex": [1, 2] * 60,
+        "w": [1.0, 2.0, 0.5] * 40,
+    }
+
+    def counted(called):
+        people = People({called[n]: v for n, v in rows.items()}, by=called["town"], weight=called["w"])
+        old = people.expression(f"{quoted(called['age'])} >= 60", "test")
+        found = count_people(people, learn_columns(people).bins, ["x"], Labels((called["sex"],), (("old", old),)))
+        return [sorted(v.tolist()) for v in (found.pairs.weight, found.square, found.behind)], found.elsewhere
+
+    assert counted(dict(zip(rows, names.split(), strict=True))) == counted({name: name for name in rows})

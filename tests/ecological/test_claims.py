@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from crosslevel.data.surveys import PublishedShares
 from crosslevel.data.totals import read_places
 from crosslevel.ecological.claims import read_evidence
 from crosslevel.errors import InputError
@@ -21,7 +22,7 @@ TOWNS = read_places(
 
 def read(frame, places=TOWNS, **options):
     options = {"successes": "yes", "trials": "all"} | options
-    return read_evidence(frame, places, SCHEMA, **options)
+    return read_evidence(PublishedShares(frame), places, SCHEMA, **options)
 
 
 def poll(**changed):
@@ -84,12 +85,12 @@ def test_counts_and_coordinates_of_places_do_not_say_where():
     )
     for column in ("lon", "adults"):
         with pytest.raises(InputError):
-            read({"yes": [1], "all": [2], column: [3]}, places, population="adults")
+            read({"subgroup": [None], "yes": [1], "all": [2], column: [3]}, places, population="adults")
 
 
 def test_outcomes_that_add_up_in_places_must_add_up_here():
     places = read_places({"town": ["a"], "x": [1], "y": [2]}, "town", None, None, outcomes=["x", "y"])
     options = {"successes": None, "trials": "n", "outcomes": ["x", "y"]}
     with pytest.raises(InputError):
-        read({"x": [1], "y": [1], "n": [3]}, places, **options)
-    assert read({"x": [1], "y": [2], "n": [3]}, places, **options).n.tolist() == [3]
+        read({"subgroup": [None], "x": [1], "y": [1], "n": [3]}, places, **options)
+    assert read({"subgroup": [None], "x": [1], "y": [2], "n": [3]}, places, **options).n.tolist() == [3]

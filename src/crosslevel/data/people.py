@@ -21,6 +21,9 @@ from crosslevel.data.frames import as_names
 from crosslevel.data.sql import Local, Spark, open_table
 from crosslevel.errors import InputError, listed, unknown_name
 
+RESERVED = "crosslevel_"
+"""How columns are called that queries add to those of people."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class People:
@@ -79,6 +82,8 @@ class People:
             others += ["columns"] if name in roles["columns"] else []
             if others:
                 raise InputError(f"{argument}={name!r} is also named in {others[0]}; a column has one role.")
+        if ours := [name for name in self.features if name.casefold().startswith(RESERVED)]:
+            raise InputError(f"people has the column {ours[0]!r}, a name that queries use themselves; rename it.")
         if self.where is not None:
             read_expression(self.where, "where", self.schema)
 

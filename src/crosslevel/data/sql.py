@@ -358,16 +358,15 @@ def _first_line(path: Path) -> str:
 
 
 def _read_arrow(path: Path) -> pa.Table:
-    try:
-        source = pa.memory_map(str(path))
-        return pa.ipc.open_file(source).read_all()
-    except pa.ArrowInvalid:
+    refused = (pa.ArrowException, OSError, UnicodeDecodeError)
+    for open_ in (pa.ipc.open_file, pa.ipc.open_stream):
         try:
-            return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise FileError(
-                f"{path} cannot be read as Arrow: it is truncated, damaged or of another format."
-            ) from error
+            table = open_(pa.memory_map(str(path))).read_all()
+            table.validate(full=True)
+            return table
+        except refused as error:
+            damage = error
+    raise FileError(f"{path} cannot be read as Arrow: it is truncated, damaged or of another format.") from damage
 
 
 def _orders(table: pa.Table) -> dict[str, list[Any]]:

@@ -24,6 +24,8 @@ MOST_CODES = 1 << 10
 """A column of more levels takes no part in the steps."""
 CELLS = 64
 """Stretches of a number that a step tells apart."""
+CODE, WEIGHT = "crosslevel_code", "crosslevel_weight"
+"""Names of what is asked for beside the columns of people."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +109,13 @@ def draw_people(people: People, encoder: Encoder, n_rows: int, n: int, seed: int
         n_rows, kept = int(count[some].sum()), f"{w} > 0 and {code} in ({', '.join(map(str, codes[some]))})"
     names = ", ".join(quoted(name) for name in encoder.names)
     by = ", ".join(str(i + 1) for i in range(len(encoder.names) + 1))
-    found = people.answer(f"select {names}, {code} as code, sum({w}) as w from people where {kept} group by {by}")
-    encoded, codes = encoder.encode(found), found["code"].to_numpy()
+    found = people.answer(
+        f"select {names}, {code} as {CODE}, sum({w}) as {WEIGHT} from people where {kept} group by {by}"
+    )
+    encoded, codes = encoder.encode(found), found[CODE].to_numpy()
     # numbers that differ by less than their single precision are one kind
     kinds, first, same = np.unique(_rows(encoded), axis=0, return_index=True, return_inverse=True)
-    weight = np.bincount(same.ravel(), found["w"].to_numpy(), len(kinds)).astype(np.float64)
+    weight = np.bincount(same.ravel(), found[WEIGHT].to_numpy(), len(kinds)).astype(np.float64)
     encoded, codes = replace(encoded, codes=encoded.codes[first], reals=encoded.reals[first]), codes[first]
     order = np.argsort(codes, kind="stable")
     picks = order[_pick(chosen, codes[order], weight[order], rng)]
