@@ -12,7 +12,6 @@ from crosslevel.data.surveys import read_surveys
 from crosslevel.errors import FileError, InputError
 
 ROWS = {
-    "Crosslevel_weight": [1, 2, 3],
     "town": ["a", "a", "b"],
     "age": [30, 41, 65],
     "w": [1.0, 2.0, 1.0],
