@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from us2024_data import Remembering, data_folder, lay, points
 
+import crosslevel as cl
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.readers import read_acs_pums, read_county_votes
+from crosslevel.data.readers.acs_pums import names_of, person_files
 from crosslevel.data.regions import MergeReport, Regions, merge_regions
 from crosslevel.ecological import DistributionRegression
 from crosslevel.errors import CrosslevelWarning, InputError
@@ -46,11 +48,11 @@ SUBGROUPS = {
     "men": "SEX == 1",
     "women": "SEX == 2",
     "18-29": "AGEP < 30",
-    "30-44": "30 <= AGEP < 45",
-    "45-64": "45 <= AGEP < 65",
+    "30-44": "AGEP >= 30 and AGEP < 45",
+    "45-64": "AGEP >= 45 and AGEP < 65",
     "65+": "AGEP >= 65",
     "income under $50,000": "PINCP < 50000",
-    "income $50,000-100,000": "50000 <= PINCP < 100000",
+    "income $50,000-100,000": "PINCP >= 50000 and PINCP < 100000",
     "income $100,000+": "PINCP >= 100000",
 }
 
@@ -125,7 +127,7 @@ def rebuild(folder: Path, vintage: Vintage) -> Rebuilt:
     crosswalk = with_later_code(plain) if vintage.name == "2000" else plain
     sides = ("county", ["state", "puma"])
     regions = merge_regions(crosswalk, *sides, collapse=ALASKA)
-    counties = read_county_votes(folder / "county_votes" / "huffpost_president_2012_county.csv")
+    counties = read_county_votes(folder / "county_votes" / "huffpost_president_2012_county.csv", year=2012)
     sums, report = regions.sum_left(counties, "fips", ["votes_dem", "votes_rep"])
     published = pyarrow.csv.read_csv(folder / "regions2012" / vintage.published)
     votes, matched = name_regions(sums, regions, state_of(crosswalk), published)
@@ -210,10 +212,8 @@ RECODED = {"46113": "46102", "51515": "51019"}
 """Shannon County, South Dakota, became Oglala Lakota in 2015; Bedford city joined Bedford County, Virginia, in 2013."""
 
 
-def people_of(
-    paths: Sequence[Path] | Path, rebuilt: Rebuilt
-) -> tuple[Callable[[], Iterator[pa.RecordBatch]], list[str]]:
-    """Open the adult citizens with the published name of their region; a function that begins the stream anew, and its features.
+def people_of(paths: Sequence[Path] | Path, rebuilt: Rebuilt) -> tuple[pa.Table, list[str]]:
+    """Read the adult citizens with the published name of their region, and name their features.
 
     Parameters
     ----------
@@ -221,26 +221,18 @@ def people_of(
         Person files of ACS PUMS with PUMAs of the regions' vintage.
     rebuilt : Rebuilt
     """
-    files = list(paths) if isinstance(paths, Sequence) else paths
-    opened = read_acs_pums(files)
+    there = names_of(person_files(paths)[0])
     own = f"PUMA{rebuilt.vintage.name[2:]}"
-    puma = own if own in opened.schema.names else "PUMA"
-    state = "ST" if "ST" in opened.schema.names else "STATE"
-    features = [n for n in (*NUMBERS, *CODES) if n in opened.schema.names]
-    stream = read_acs_pums(files, columns=[state, puma, "PWGTP", *features], where=ADULT_CITIZENS)
+    keys = ["ST" if "ST" in there else "STATE", own if own in there else "PUMA"]
+    features = [n for n in (*NUMBERS, *CODES) if n in there]
+    people = read_acs_pums(paths, columns=[*keys, "PWGTP", *features], where=ADULT_CITIZENS)
     name = dict(zip(rebuilt.votes["label"].to_pylist(), rebuilt.votes["region"].to_pylist(), strict=True))
     names = pa.array([name[label] for label in rebuilt.regions.labels])
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in stream:
-            labeled = rebuilt.regions.label_right(pa.Table.from_batches([batch]), [state, puma])
-            region = pa.DictionaryArray.from_arrays(labeled["region"].combine_chunks().indices, names)
-            income = pc.cast(batch["PINCP"], pa.float64())
-            columns = {n: batch[n] for n in features} | {"region": region, "weight": batch["PWGTP"]}
-            columns["log_income"] = pc.ln(pc.max_element_wise(income, 1000.0, skip_nulls=False))
-            yield pa.RecordBatch.from_pydict(columns)
-
-    return batches, ["log_income", *(n for n in features if n != "PINCP")]
+    region = rebuilt.regions.label_right(people, keys)["region"].combine_chunks()
+    income = pc.max_element_wise(pc.cast(people["PINCP"], pa.float64()), 1000.0, skip_nulls=False)
+    columns = {n: people[n] for n in features} | {"region": pa.DictionaryArray.from_arrays(region.indices, names)}
+    columns |= {"weight": people["PWGTP"], "log_income": pc.ln(income)}
+    return pa.table(columns), ["log_income", *(n for n in features if n != "PINCP")]
 
 
 def fit(paths: Sequence[Path] | Path, rebuilt: Rebuilt, **settings: Any) -> DistributionRegression:
@@ -249,15 +241,9 @@ def fit(paths: Sequence[Path] | Path, rebuilt: Rebuilt, **settings: Any) -> Dist
     codes = [n for n in columns if n in CODES]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return DistributionRegression(categorical=codes, **settings).fit(
-            people,
-            rebuilt.votes,
-            by="region",
-            weight="weight",
-            successes="dem",
-            trials="votes",
-            coords=("lon", "lat"),
-            columns=columns,
+        return DistributionRegression(**settings).fit(
+            cl.People(people, by="region", weight="weight", columns=columns, categorical=codes),
+            cl.Places(rebuilt.votes, by="region", successes="dem", trials="votes", coords=("lon", "lat")),
             unmatched="drop",
         )
 

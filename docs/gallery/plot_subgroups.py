@@ -15,24 +15,24 @@ from crosslevel.data.simulate import nation
 
 world = nation(n_regions=60, people_per_region=200, n_states=6, random_state=2)
 truth = world.true_rates(by="sex")
-settings = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-model = cl.ecological.DistributionRegression(n_features=256, categorical=["sex"])  # it reads evidence
+people = cl.People(world.people, by="region", weight="weight", categorical=["sex"])
+places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
 
-model.fit(world.people, world.places, **settings)
+model = cl.EcologicalInference().fit(people, places)
 from_totals = model.estimate(by="sex").with_truth(truth, "rate")
 print(from_totals.score())
 
 # %%
-# The survey: a query over people, the state, and how many of how many.
+# The survey: a condition on people, the state, and how many of how many.
 rng = np.random.default_rng(1)
 states = world.true_rates(by="sex", rollup="state").to_pylist()
-survey = {
-    "subgroup": [f"sex == {row['sex']}" for row in states],
+shares = {
+    "subgroup": [f"sex = {row['sex']}" for row in states],
     "state": [row["state"] for row in states],
     "dem": [rng.binomial(500, row["rate"]) for row in states],
     "votes": [500] * len(states),
 }
-model.fit(world.people, world.places, evidence=survey, **settings)
+model.fit(people, places, cl.PublishedShares(shares))
 # those asked are the subgroup itself: nothing has to be allowed for what totals cannot tell
 from_both = model.estimate(by="sex", interval="model").with_truth(truth, "rate")
 print(from_both.score())

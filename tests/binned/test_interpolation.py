@@ -66,6 +66,43 @@ def test_totals_are_kept_and_beat_area_weighting_with_intervals_that_cover():
     )  # a normal error has a mean size of 0.8 standard deviations: not twice too wide
 
 
+HALVES, WHOLE = grid(4, 4, 1, 1), grid(2, 2, 2, 2)
+RATES = np.array([0.10, 0.29, 0.22, 0.15, 0.25, 0.27, 0.11, 0.24, 0.20, 0.28, 0.26, 0.13, 0.26, 0.12, 0.24, 0.18])
+
+
+def nested(weight):
+    """Weighted means of the sources inside each target."""
+    part = np.array([(i // 4 // 2) * 2 + i % 4 // 2 for i in range(16)])
+    return np.bincount(part, weight * RATES) / np.bincount(part, weight)
+
+
+@pytest.mark.parametrize("kind", ["mean", "rate"])
+def test_means_and_rates_are_averaged_not_added_up(kind):
+    """Four rates of .10 to .29 were said to be .93 together."""
+    people = np.arange(16) * 10.0 + 50.0
+    found = interpolate(HALVES, WHOLE, RATES, kind=kind, population=people, n_draws=100)
+    np.testing.assert_allclose(found["estimate"], nested(people), rtol=1e-9)
+    np.testing.assert_allclose(found["people_weighted"], nested(people), rtol=1e-9)
+    assert not found.warnings
+    crossing = interpolate(HALVES, grid(3, 1, 4 / 3, 4), RATES, kind=kind, population=people, n_draws=100)
+    assert ((crossing["estimate"] > RATES.min()) & (crossing["estimate"] < RATES.max())).all()
+
+
+def test_without_people_a_mean_is_that_of_the_ground():
+    found = interpolate(HALVES, WHOLE, 100 * RATES, kind="mean", n_draws=100)
+    np.testing.assert_allclose(found["estimate"], 100 * nested(np.ones(16)), rtol=1e-9)
+    with pytest.raises(InputError):
+        interpolate(HALVES, WHOLE, RATES, kind="rate")
+
+
+def test_totals_that_look_like_rates_are_said():
+    for values in (RATES, 100 * RATES + 0.5):
+        with pytest.warns(CrosslevelWarning) as said:
+            found = interpolate(HALVES, WHOLE, values, n_draws=100)
+        assert [str(said[0].message)] == list(found.warnings)
+    assert not interpolate(HALVES, WHOLE, np.round(1000 * RATES), n_draws=100).warnings
+
+
 def test_a_nested_target_adds_up_to_its_source():
     counts, middle = world(3)
     y = sums(counts, middle, 3, 3, 4)

@@ -142,27 +142,30 @@ def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
     )
     options = shlex.split("--population population --group state --n-features 32 --feature-map rff")
     options += ("--model", "regression")
-    more = ("--metric", "plane", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
+    more = ("--degrees", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
     told = json.loads(
         crosslevel(*asked, *options, *more, "--rollup", "all", "--contrast", "difference", "--json", cwd=folder).out
     )
     rows = told["answers"]["sex-everywhere"]["rows"]
     assert [(r["sex"], r["against"], r["outcome"]) for r in rows] == [(2, "1", "dem"), (2, "1", "rep")]
-    model = cl.ecological.DistributionRegression(
-        n_features=32, feature_map="rff", categorical=["sex"], metric="plane", group="state", random_state=3
+    model = cl.ecological.DistributionRegression(32, feature_map="rff", degrees=True, group="state", random_state=3)
+    people = cl.People(
+        folder / "people.parquet",
+        by="region",
+        weight="weight",
+        columns=["age", "sex"],
+        categorical=["sex"],
+        where="age >= 25",
+    )
+    two = cl.Places(
+        folder / "two.parquet",
+        by="region",
+        outcomes=["dem", "rep"],
+        population="population",
+        coords=("lon", "lat"),
     )
     with quiet():
-        model.fit(
-            folder / "people.parquet",
-            pq.read_table(folder / "two.parquet"),
-            by="region",
-            weight="weight",
-            outcomes=["dem", "rep"],
-            population="population",
-            coords=("lon", "lat"),
-            columns=["age", "sex"],
-            where="age >= 25",
-        )
+        model.fit(people, two)
     expected = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
     told = json.loads(
@@ -181,9 +184,7 @@ def test_columns_are_hidden_to_learn_confounding(crosslevel, folder):
 
 
 def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
-    plain = shlex.split(
-        "--spatial none --no-nugget --no-match-totals --model regression --n-features 32 --jobs 1 --out plain"
-    )
+    plain = shlex.split("--spatial none --no-nugget --no-match-totals --model regression --n-features 32 --out plain")
     done = crosslevel(*FILES, "--successes", "dem", "--trials", "votes", *plain, cwd=folder)
     made = cl.load(folder / "plain" / "model.crosslevel")
     assert (made.spatial, made.nugget, made.match_totals, made.n_features) == (None, False, False, 32)
@@ -287,7 +288,7 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
     table |= {"votes": [400] * 30, "dem": rng.binomial(400, counts[:, 1] / counts.sum(axis=1)).tolist()}
     pacsv.write_csv(pa.table(table), tmp_path / "precincts.csv")
     asked = shlex.split("ecological precincts.csv --by precinct --successes dem --trials votes --spatial none")
-    groups = ("--composition", "race=white:vap_white, black:vap_black,other", "--estimate", "race")
+    groups = ("--group-counts", "race=white:vap_white, black:vap_black,other", "--estimate", "race")
     more = ("--nugget-by", "county", "--rollup", "all", "--n-draws", "60", "--seed", "0")
     done = crosslevel(*asked, *groups, *more, "--out", "run", "--json", cwd=tmp_path)
     levels = {"race": {"white": "vap_white", "black": "vap_black", "other": "other"}}
@@ -302,10 +303,10 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
     loaded = cl.load(tmp_path / "run" / "model.crosslevel")
     same(loaded.estimate(by="race", rollup="all", n_draws=60), expected)
     for wrong, said in (
-        (("--composition", "race=white:a,white:b"), "--composition race=white:a,white:b"),
-        (("--composition", "race=vap_white"), "composition['race'] has the one level 'vap_white'"),
-        (("--composition", "race=vap_white,vap_red"), "--composition vap_red"),
-        ((*groups, "--model", "regression"), "--composition is not an option of --model regression"),
+        (("--group-counts", "race=white:a,white:b"), "--group-counts race=white:a,white:b"),
+        (("--group-counts", "race=vap_white"), "has the one level 'vap_white'"),
+        (("--group-counts", "race=vap_white,vap_red"), "vap_red"),
+        ((*groups, "--model", "regression"), "--group-counts is not an option of --model regression"),
         ((), "PLACES is missing"),
     ):
         done = crosslevel(*asked, *wrong, "--out", "no", cwd=tmp_path, code=2)

@@ -19,10 +19,12 @@ def test_in_ecological_inference():
     world = nation(n_regions=12, people_per_region=40, random_state=0)
     people = world.people.to_pandas()
     codes = people["race"].astype("category").cat.codes.astype(int)
-    asked = {"by": "region", "successes": "dem", "trials": "votes", "columns": ["code"]}
-    factor = cl.EcologicalInference(spatial=None).fit(people.assign(code=pd.Categorical(codes)), world.places, **asked)
-    named = cl.EcologicalInference(spatial=None, categorical=["code"]).fit(
-        people.assign(code=codes), world.places, **asked
+    places = cl.Places(world.places, by="region", successes="dem", trials="votes")
+    factor, named = (
+        cl.EcologicalInference(spatial=None).fit(
+            cl.People(people.assign(code=c), by="region", columns=["code"], **more), places
+        )
+        for c, more in ((pd.Categorical(codes), {}), (codes, {"categorical": ["code"]}))
     )
     np.testing.assert_array_equal(factor.estimate(by="code")["estimate"], named.estimate(by="code")["estimate"])
 

@@ -9,7 +9,6 @@ import pytest
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
 from crosslevel.binned import areas
-from crosslevel.data.batches import open_batches
 from crosslevel.data.columns import plain_array
 from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
@@ -22,7 +21,8 @@ SQUARES = cl.Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(4
 X, Y = np.arange(20.0)[:, None], np.arange(20.0)
 PEOPLE = {"place": list("abcd") * 6, "sex": [0, 1, 1] * 8, "age": list(range(24))}
 PLACES = {"place": list("abcd"), "yes": [1, 2, 3, 4], "n": [9, 9, 9, 9]}
-TOTALS = {"by": "place", "successes": "yes", "trials": "n", "coords": ("yes", "n")}
+KNOWN = cl.People(PEOPLE, by="place", categorical=["sex"])
+TOTALS = cl.Places(PLACES, by="place", successes="yes", trials="n", coords=("yes", "n"))
 RING = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
 MAP = {"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {"region": "a"}, "geometry": RING}]}
 GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
@@ -44,8 +44,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: areas.shared_estimates("a map", [1.0], SQUARES, [1.0] * 4),
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, correlations=[1.0]),
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, n_draws=5e-324),
-        lambda: open_batches({"x": [1]}, column_types=3).to_table(),
-        lambda: read_county_votes("votes.csv", recode=7),
+        lambda: read_county_votes("votes.csv", year="last"),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
         lambda: ecological.king(GROUPS, OUTCOMES, esigma=5e-324),
@@ -55,9 +54,9 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),
         lambda: cl.MeanEmbedding(unknown=2.5).fit(cl.People({"p": [1, 2], "x": [1.0, 2.0]}, by="p")),
-        lambda: cl.EcologicalInference(categorical=2.5).fit(PEOPLE, PLACES, **TOTALS),
-        lambda: cl.EcologicalInference(interactions=True).fit(PEOPLE, PLACES, **TOTALS),
-        lambda: cl.EcologicalInference(hyperparameters=2.5).fit(PEOPLE, PLACES, **TOTALS),
+        lambda: cl.People(PEOPLE, by="place", categorical=2.5),
+        lambda: cl.EcologicalInference(interactions=True).fit(KNOWN, TOTALS),
+        lambda: cl.EcologicalInference(hyperparameters=2.5).fit(KNOWN, TOTALS),
         lambda: cl.EcologicalInference().learn_confounding(families=2.5),
         lambda: plain_array(pa.table({"x": [1]}), 1, "survey_outcome"),
         lambda: plain_array(pa.table({"x": [1]}), "a\ud800"),
@@ -65,7 +64,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: subgroups(2.5, None, None),
         lambda: cl.Bags.from_list([[1.0]], weights=2.5),
         lambda: cl.load(2.5),
-        lambda: open_batches({"x": [1]}, columns=2.5),
         lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]),

@@ -42,14 +42,12 @@ def test_steps_begin_at_none_and_end_at_all_of_them():
 
 def test_true_changes_no_number_and_a_function_hears_of_the_search():
     world = nation(n_regions=12, people_per_region=40, random_state=0)
-    asked = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": ["race", "sex"]}
+    people = cl.People(world.people, by="region", weight="weight", columns=["race", "sex"], categorical=["sex"])
+    places = cl.Places(world.places, by="region", successes="dem", trials="votes")
     heard: list[tuple[int, int | None]] = []
-    quiet = cl.EcologicalInference(categorical=["sex"], spatial=None).fit(world.people, world.places, **asked)
-    shown = cl.EcologicalInference(categorical=["sex"], spatial=None).fit(
-        world.people, world.places, **asked, progress=True
-    )
-    cl.EcologicalInference(categorical=["sex"], spatial=None).fit(
-        world.people, world.places, **asked, where="age >= 30", progress=lambda *at: heard.append(at)
+    quiet, shown, _ = (
+        cl.EcologicalInference(spatial=None).fit(people, places, progress=told)
+        for told in (None, True, lambda *at: heard.append(at))
     )
     same = [m.estimate(by="race", progress=p)["estimate"] for m, p in ((quiet, None), (shown, True))]
     np.testing.assert_array_equal(*same)

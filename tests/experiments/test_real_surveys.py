@@ -63,10 +63,11 @@ def test_a_contextual_variance_converges_on_real_people(study, real_data):
     sums = frame.assign(own=frame.weight * frame.own).groupby("region")[["own", "weight"]].sum()
     places = pa.table({"region": sums.index.to_list(), "own": sums.own.to_numpy(), "all": sums.weight.to_numpy()})
     columns = ["age8", "female", "eth5", "educ6"]
-    model = cl.EcologicalInference(categorical=columns[1:], spatial=None, n_bins=8, n_jobs=1)
+    known = cl.People(people, by="region", weight="weight", columns=columns, categorical=columns[1:])
+    model = cl.EcologicalInference(spatial=None, n_bins=8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(*(people, places), by="region", weight="weight", successes="own", trials="all", columns=columns)
+        model.fit(known, cl.Places(places, by="region", successes="own", trials="all"))
         found = model.sensitivity("female", rollup="all", n_draws=60).to_frame("pandas")
     assert sorted(set(found.contextual_variance)) == [0.0, 0.03, 0.1, 0.3]
     assert model.hyperparameters_[0].effect_variance == 0.2

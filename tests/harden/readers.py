@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
+from crosslevel.data.batches import open_batches
 from tests.harden.door import Door, Fork, scratch
 
 import crosslevel as cl
-from crosslevel.data.batches import open_batches
 from crosslevel.data.readers import read_acs_pums, read_brfss, read_county_votes
 from crosslevel.errors import CrosslevelError, MissingExtraError
 from crosslevel.results import Estimates, Provenance

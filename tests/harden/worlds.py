@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from crosslevel.data.batches import open_batches
 from tests.contract.cases.distribution import _draw
 
 import crosslevel as cl
 from crosslevel import diagnostics, distribution, ecological, imputation
 from crosslevel.binned import areas, interpolate
-from crosslevel.data.batches import open_batches
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
 from crosslevel.results import SurveyDesign
@@ -224,10 +224,13 @@ COLUMNS = ["age", "race", "sex"]
 
 
 def _ecological(make: Callable[..., Any], frames: dict[str, Any]) -> Answer:
-    model = make().fit(
-        frames["people"], frames["places"], by="place", weight="w", successes="yes", trials="votes", coords=("x", "y"),
-        columns=[c for c in _names(frames["people"]) if c in COLUMNS],
-    )  # fmt: skip
+    columns = [c for c in _names(frames["people"]) if c in COLUMNS]
+    model, totals = make(), {"by": "place", "successes": "yes", "trials": "votes", "coords": ("x", "y")}
+    if isinstance(model, cl.EcologicalInference):
+        people = cl.People(frames["people"], by="place", weight="w", columns=columns, categorical=["sex"])
+        model.fit(people, cl.Places(frames["places"], **totals))
+    else:
+        model.fit(frames["people"], frames["places"], weight="w", columns=columns, **totals)
     found = model.estimate(by="sex", n_draws=200, people=frames["people"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
 
@@ -254,11 +257,12 @@ def _informed_nation(rng: np.random.Generator) -> Data:
 
 
 def _informed(frames: dict[str, Any]) -> Answer:
-    model = cl.EcologicalInference(categorical=["sex"], hyperparameters=SCALES, metric="plane", n_jobs=1).fit(
-        frames["people"], frames["places"], by="place", weight="w", successes="yes", trials="votes", coords=("x", "y"),
-        columns=[c for c in _names(frames["people"]) if c in COLUMNS], margins=frames["margins"], survey=frames["survey"],
-        survey_outcome="yes", survey_by="place", survey_weight="w", selection=0.2, evidence=frames["evidence"],
-    )  # fmt: skip
+    columns = [c for c in _names(frames["people"]) if c in COLUMNS]
+    people = cl.People(frames["people"], by="place", weight="w", columns=columns, categorical=["sex"])
+    places = cl.Places(frames["places"], "place", "yes", "votes", coords=("x", "y"), margins=frames["margins"])
+    survey = cl.Survey(frames["survey"], outcome="yes", by="place", weight="w", selection=0.2)
+    asked = [survey, cl.PublishedShares(frames["evidence"])]
+    model = cl.EcologicalInference(hyperparameters=SCALES).fit(people, places, asked)
     found = model.estimate(by="sex", n_draws=200, people=frames["people"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
 
@@ -667,7 +671,7 @@ WORLDS = {
         World("MeanEmbedding's bandwidth", _nation, _learned_bandwidth, rows=("people",), labels=LABELS),
         _ecological_world(
             "EcologicalInference",
-            lambda: cl.EcologicalInference(categorical=["sex"], hyperparameters=SCALES, metric="plane", n_jobs=1),
+            lambda: cl.EcologicalInference(hyperparameters=SCALES),
             tolerance=1e-6,
             exact=("columns in another order",),
         ),
@@ -746,7 +750,7 @@ WORLDS = {
         World(
             "CUDIA",
             _hidden,
-            partial(_imputed, lambda: cl.CUDIA(2, method="two_stage", n_restarts=1, n_draws=6, allow_unconverged=True)),
+            partial(_imputed, lambda: cl.CUDIA(2, method="two_stage", n_restarts=1, allow_unconverged=True)),
             rows=("people", "means"),
             tolerance=1e-5,
         ),

@@ -11,8 +11,6 @@ import numpy as np
 from crosslevel.binned.baselines import shared_volumes, slack
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import Intervals
-from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.errors import listed
 from crosslevel.typing import FloatArray
 
 SMALL = 10.0
@@ -45,14 +43,11 @@ def privacy_warnings(regions: Regions, y: FloatArray, noise: FloatArray | float 
     found = revealed_groups(regions, y, noise)
     if not found:
         return ()
-    names = [str(n) for n in next(iter(regions.labels().values()))] if isinstance(regions, Polygons) else None
-
-    def name(row: int) -> str:
-        return f"row {row}" if names is None else names[row]
-
-    said = [f"{name(i)} without {' and '.join(map(name, inside))} holds {total:.0f}" for i, inside, total in found]
+    names = getattr(regions, "names", None) or [f"row {i}" for i in range(len(y))]
+    each = [f"{names[i]} without {' and '.join(names[j] for j in inside)} holds {n:.0f}" for i, inside, n in found[:3]]
+    said = "; ".join(each) + " and more" * (len(found) > 3)
     return (
-        f"privacy: differences of nested totals reveal {len(found)} small group(s): {listed(said, 3)}. Publish coarser or noisier totals, "
+        f"privacy: differences of nested totals reveal {len(found)} small group(s): {said}. Publish coarser or noisier totals, "
         "or fewer that overlap.",
     )
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 import crosslevel as cl
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem, free_name
-from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
-from crosslevel.data.batches import open_batches
+from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, spelled
 from crosslevel.data.checks import check_level
 from crosslevel.data.expressions import read_expression
 from crosslevel.data.totals import read_places
@@ -133,12 +132,14 @@ EXAMPLES = (
     "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none --columns sex "
     "--columns age --survey poll.csv --survey-outcome voted_dem --survey-by state --rollup all "
     "--estimate 'old women=sex = 2 and age >= 65'",
-    "crosslevel ecological precincts.csv --by precinct --composition race=white:vap_white,black:vap_black,other:vap_other "
+    "crosslevel ecological precincts.csv --by precinct --group-counts race=white:vap_white,black:vap_black,other:vap_other "
     "--successes dem --trials votes --lon lon --lat lat --group county --estimate race --rollup all",
 )
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
 PLACES = ("successes", "trials", "outcomes", "population")
 WHO = "People and places"
+ONLY_PERSONS = {"cluster", "covariates", "margins", "group_counts", "survey", "published_shares"}
+"""What the regression on whole places does not take."""
 SURVEYED = [
     replace(option, name=f"survey_{option.name}", required=False, needs=("survey",))
     for option in from_signature(cl.Survey, WHO, skip=("data", "name"))
@@ -147,11 +148,11 @@ OPTIONS = [
     Option(
         "people",
         "file",
-        f"People: {FILE_HELP} With --composition, the places in their place.",
+        f"People: {FILE_HELP} With --group-counts, the places in their place.",
         required=True,
         argument=True,
     ),
-    Option("places", "file", "Places, one row each, with their totals; left out with --composition.", argument=True),
+    Option("places", "file", "Places, one row each, with their totals; left out with --group-counts.", argument=True),
     Option("by", help="Column of both tables that names the place.", required=True, column_of="places"),
     Option(
         "estimate",
@@ -174,7 +175,7 @@ OPTIONS = [
     *from_signature(cl.Places, WHO, skip=("data", "by", "coords", "margins"), columns=dict.fromkeys(PLACES, "places")),
     Option("margins", "file", "Exact counts of columns of people by place, which people are raked to.", panel=WHO),
     Option(
-        "composition",
+        "group_counts",
         "pairs",
         "Counts of groups in columns of places in place of people: race=white:vap_white,black:vap_black; repeat.",
         several=True,
@@ -198,7 +199,7 @@ OPTIONS = [
         help="People one by one, or the regression on whole places. Default: persons.",
         choices=tuple(MODELS),
     ),
-    *(option for option in from_classes(MODELS, "Model", "model") if option.name != "categorical"),
+    *from_classes(MODELS, "Model", "model"),
     *from_signature(
         cl.EcologicalInference.estimate,
         "Answer",
@@ -235,15 +236,15 @@ VALIDATION, EVERYWHERE, AUTOMATIC = "cross-validation", "all", "auto"
 def run(given: Given, job: Job) -> None:
     """Read, fit, answer, validate, write what was asked for, print the tables."""
     _check(given, job)
-    by, whole = given["by"], given.get("model") == "regression"
+    by = given["by"]
     people: Any
-    if "composition" in given:
+    if "group_counts" in given:
         groups = _composition(given)
         people, places = cl.GroupCounts(groups, given.get("weight")), job.read("places")
         schema = pa.schema({by: pa.string(), **dict.fromkeys(groups, pa.string())})
         job.check_columns(people=[*schema.names, *places.column_names], places=places.column_names)
     else:
-        people = open_batches(given["people"]) if whole else _people(given, job)
+        people = _people(given, job)
         places, schema = job.read_beside("places", "by", people.schema), people.schema
         job.check_columns(people=schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
@@ -295,9 +296,9 @@ def _check(given: Given, job: Job) -> None:
             "nothing is asked; write for example --estimate sex, --estimate 'age >= 65' or --cross-validate 10, or keep the model "
             "with --out."
         )
-    if "places" not in given and "composition" not in given:
+    if "places" not in given and "group_counts" not in given:
         raise InputError(
-            "PLACES is missing; name the table of places after that of people, or say with --composition which of its columns count "
+            "PLACES is missing; name the table of places after that of people, or say with --group-counts which of its columns count "
             "people."
         )
     if "lon" not in given and given.get("spatial", "") is not None:
@@ -310,19 +311,19 @@ def _composition(given: Given) -> dict[str, dict[str, str]]:
     """Read ``race=white:vap_white,black:vap_black``, or the columns alone; the one file named is then that of the places."""
     if "places" in given:
         raise InputError(
-            f"--composition says who lives in the places, and {given['people']} and {given['places']} are named; name the table of "
-            "places only, or leave --composition out."
+            f"--group-counts says who lives in the places, and {given['people']} and {given['places']} are named; name the table of "
+            "places only, or leave --group-counts out."
         )
     given["places"] = given.pop("people")
     found: dict[str, dict[str, str]] = {}
-    for column, text in given["composition"].items():
+    for column, text in given["group_counts"].items():
         parts = [part.strip() for part in str(text).split(",")]
         levels = [
             (level.strip(), name.strip() or level.strip()) for level, _, name in (p.partition(":") for p in parts)
         ]
         if not all(level for level, _ in levels) or len(dict(levels)) < len(levels):
             raise InputError(
-                f"--composition {column}={text} has an empty level or one twice; write level:column,level:column, or columns alone."
+                f"--group-counts {column}={text} has an empty level or one twice; write level:column,level:column, or columns alone."
             )
         found[column] = dict(levels)
     return found
@@ -360,31 +361,23 @@ def _people(given: Given, job: Job) -> cl.People:
 def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     chosen, facts = given.get("model", "persons"), given.of(WHO)
     check_known(MODELS, chosen, given.of("Model"), "model")
-    coords = (given["lon"], given["lat"]) if "lon" in given else None
+    if chosen == "regression" and (idle := ONLY_PERSONS & set(facts)):
+        raise InputError(f"{spelled(min(idle))} is not an option of --model regression; it goes with --model persons.")
+    named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
+    totals = cl.Places(
+        places,
+        by=given["by"],
+        coords=(given["lon"], given["lat"]) if "lon" in given else None,
+        margins=job.read("margins") if "margins" in given else None,
+        **named,
+    )
+    model = MODELS[chosen](**given.of("Model"))
+    surveys = {} if chosen == "regression" else {"survey": _surveys(given, job) or None}
     with job.progress("Fitting people and totals", "people") as bar:
-        if chosen == "regression":
-            check_known(
-                {"regression": MODELS[chosen].fit, "persons": _every_option},
-                chosen,
-                set(facts) - {"categorical"},
-                "model",
-            )
-            model = MODELS[chosen](**given.of("Model"), categorical=facts.pop("categorical", None))
-            model.fit(people, places, by=given["by"], coords=coords, progress=bar, **facts)
-        else:
-            named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
-            margins = job.read("margins") if "margins" in given else None
-            totals = cl.Places(places, by=given["by"], coords=coords, margins=margins, **named)
-            unmatched = given.get("unmatched", "error")
-            model = cl.EcologicalInference(**given.of("Model"))
-            model.fit(people, totals, _surveys(given, job) or None, unmatched=unmatched, progress=bar)
+        model.fit(people, totals, **surveys, unmatched=given.get("unmatched", "error"), progress=bar)
     said = model.convergence_
     job.say(f"Fitted {said['places']:,} places, {said['people']:,} people; {job.seconds:,.1f} s")
     return model
-
-
-def _every_option(**_: Any) -> None:
-    """Stand for the model of persons, whose options are those of nouns."""
 
 
 def _surveys(given: Given, job: Job) -> list[Any]:

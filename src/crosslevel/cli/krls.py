@@ -27,7 +27,7 @@ OPTIONS = [
     Option(
         "by", help="Column of subgroups; repeat to cross them.", several=True, column_of="data", excludes=("subgroup",)
     ),
-    Option("subgroup", help="'name=query' over covariates, for example 'old=age >= 65'; repeat.", several=True),
+    Option("subgroup", help="'name=condition' on covariates, for example 'old=age >= 65'; repeat.", several=True),
     *from_signature(KRLS, "Model"),
     *from_signature(KRLS.effects, "Answer", skip=("by",)),
     *INPUT,
@@ -40,7 +40,7 @@ def run(given: Given, job: Job) -> None:
     y, x, by = given["y"], list(given["x"]), given.get("by", [])
     if y in x:
         raise InputError(f"--x {y} is the outcome; a covariate must be another column.")
-    subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=query")
+    subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=condition")
     job.check_columns(data=job.open("data").schema.names)
     columns = [y, *x, *by, *(given[n] for n in ("cluster", "weight") if n in given)]
     table = job.read("data", given.get("where"), columns)

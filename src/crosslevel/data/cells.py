@@ -26,13 +26,10 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from crosslevel.data import checks, frames
-from crosslevel.data.batches import Batches
 from crosslevel.data.columns import (
     UNKNOWN,
     Category,
-    Encoder,
     Number,
-    as_floats,
     check_names,
     first_row,
     is_categorical,
@@ -197,15 +194,6 @@ def warn_outside(
             CrosslevelWarning,
             stacklevel=stacklevel,
         )
-
-
-def warn_new_people(people: Batches, encoder: Encoder, stacklevel: int = 5) -> None:
-    """Warn of new people whose numbers lie far outside those of the fit, in one pass."""
-    numbers = [c for c in encoder.columns if isinstance(c, Number)]
-    if numbers:
-        names, ranges = [c.name for c in numbers], np.array([[c.low for c in numbers], [c.high for c in numbers]])
-        parts = (np.column_stack([as_floats(plain_array(b, n), n) for n in names]) for b in people.select(names))
-        warn_outside(parts, ranges, names, stacklevel + 1, "people")
 
 
 @dataclass(frozen=True, eq=False)

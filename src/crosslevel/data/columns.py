@@ -398,8 +398,8 @@ def refuse_stray_text(name: str, levels: Sequence[object], n_rows: int, find: Ca
     if bad and not codes and n_rows >= STRAY_ROWS and len(bad) < STRAY_SHARE * len(levels):
         raise InputError(
             f"column {name!r} is text: {len(levels) - len(bad):,} of its {len(levels):,} different values are numbers, but not "
-            f"{find(bad)}. Clean the cell and make the column numbers (1,234 and 45 % are read by open_batches(..., "
-            f"text_numbers=[{name!r}]), or --text-numbers), or, if its values are codes, name it in categorical."
+            f"{find(bad)}. Clean the cell and make the column numbers (--text-numbers reads 1,234 and 45 %), or, if its values are codes, "
+            "name it in categorical."
         )
 
 

@@ -2,7 +2,7 @@
 
 ``read_expression(text, "where", schema)`` parses with sqlglot and lets through what is on a short list: columns, numbers, quoted
 text, comparisons, ``and or not``, ``in (...)``, ``between``, ``is null``, ``like``, arithmetic and ``case``. Everything else
-(functions, subqueries, several statements, comments, parameters) is refused before any of it runs. ``==`` is understood. As in SQL a
+(functions, subqueries, several statements, parameters) is refused before any of it runs. ``==`` is understood. As in SQL a
 comparison with a missing value is unknown, and nobody of whom it is unknown is in the group.
 """
 
@@ -73,14 +73,19 @@ def read_expression(text: object, argument: str, schema: pa.Schema) -> Expressio
     """
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{argument}={text!r} is no condition; write text such as 'sex = 2 and age >= 65'.")
-    tree = _parse(text, argument)
-    reading = _Reading(text, argument, schema)
-    kind = reading.kind(tree)
+    try:
+        tree = _parse(text, argument)
+        reading = _Reading(text, argument, schema)
+        kind, sql = reading.kind(tree), tree.sql("duckdb", comments=False)
+    except RecursionError as error:
+        raise InputError(
+            f"{argument} is a condition too deep to be read; make a column of people that says it."
+        ) from error
     if kind not in ("boolean", "missing"):
         raise InputError(
             f"{argument}={text!r} is {_named(kind)}, not a condition that is true or false; compare it with something."
         )
-    return Expression(text, tree.sql("duckdb", comments=False), tuple(dict.fromkeys(reading.columns)))
+    return Expression(text, sql, tuple(dict.fromkeys(reading.columns)))
 
 
 def is_value(name: str, value: object) -> str:
@@ -129,7 +134,7 @@ def _parse(text: str, argument: str) -> Any:
         )
     try:
         found = sqlglot.parse(text, read="duckdb")
-    except (SqlglotError, RecursionError, ValueError) as error:
+    except (SqlglotError, ValueError) as error:
         raise InputError(
             f"{argument}={text!r} cannot be read; write a condition such as 'sex = 2 and age >= 65', names with blanks in double "
             f"quotes and text in single quotes ({type(error).__name__})."
@@ -215,9 +220,9 @@ class _Reading:
         return "boolean"
 
     def _is(self, node: Any) -> str:
-        if type(node.expression).__name__ not in ("Null", "Boolean"):
+        kind, other = self.kind(node.this), type(node.expression).__name__
+        if other not in ("Null", "Boolean") or (other == "Boolean" and kind not in ("boolean", "missing")):
             raise self._refused(node)
-        self.kind(node.this)
         return "boolean"
 
     def _like(self, node: Any) -> str:

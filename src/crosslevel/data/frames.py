@@ -2,7 +2,7 @@
 
 This is the only module that knows a dataframe library, and it knows them through narwhals. Inside crosslevel a table is a
 :class:`pyarrow.Table`. Two tables have the same fingerprint when they have the same column names in the same order, the same rows in the
-same order and the same values, however they are stored: the batch size, the kind of dataframe, dictionary encoding, 32 or 64 bits,
+same order and the same values, however they are stored: chunks, the kind of dataframe, dictionary encoding, 32 or 64 bits,
 integers or floats of the same value, and NaN or null for a missing number make no difference.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -214,10 +214,7 @@ def _first_text(values: pa.ChunkedArray) -> str:
     """Name the first cell that is no number."""
     for row, value in enumerate(values.to_pylist()):
         if value is not None and not NUMBER.fullmatch(str(value)):
-            return (
-                f" (the first that is none is {value!r} in row {row:,}; text such as 1,234 or 45 % is read by open_batches(..., "
-                "text_numbers=[...]), or --text-numbers)"
-            )
+            return f" (the first that is none is {value!r} in row {row:,}; --text-numbers reads 1,234 or 45 %)"
     return " (though all of its text could be read as such)"
 
 
@@ -343,17 +340,7 @@ def keys_of(keys: pa.Table) -> npt.NDArray[np.object_] | npt.NDArray[np.generic]
 
 
 def fingerprint(data: object) -> str:
-    """Give the fingerprint of a table or a stream.
-
-    Parameters
-    ----------
-    data : dataframe or Batches
-        A stream is read once, at flat memory.
-
-    Returns
-    -------
-    str
-        ``sha256:`` and 16 hexadecimal digits.
+    """Give the fingerprint of a table: ``sha256:`` and 16 hexadecimal digits.
 
     Examples
     --------
@@ -364,43 +351,16 @@ def fingerprint(data: object) -> str:
     >>> fingerprint({"age": [41, 30]}) == fingerprint({"age": [30, 41]})
     False
     """
-    of_stream: Callable[[], str] | None = getattr(data, "fingerprint", None)
-    if callable(of_stream):
-        return of_stream()
     table = to_arrow(data, "data")
-    digest = Fingerprint(table.schema)
+    columns = [_Column(field.type) for field in table.schema]
+    row = 0
     for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
-        digest.update(batch)
-    return digest.text()
-
-
-class Fingerprint:
-    """The fingerprint of a stream, batch by batch.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of every batch.
-    """
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._names = schema.names
-        self._columns = [_Column(field.type) for field in schema]
-        self._n_rows = 0
-
-    def update(self, batch: pa.RecordBatch) -> None:
-        """Take in the rows of a batch."""
-        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-            rows = batch.slice(start, ROWS_AT_ONCE)
-            for column, values in zip(self._columns, rows.columns, strict=True):
-                column.update(values, self._n_rows)
-            self._n_rows += rows.num_rows
-
-    def text(self) -> str:
-        """Give the fingerprint of the rows so far."""
-        columns = [[name, *column.digests()] for name, column in zip(self._names, self._columns, strict=True)]
-        whole = json.dumps([FINGERPRINT_VERSION, self._n_rows, columns]).encode()
-        return f"sha256:{hashlib.sha256(whole).hexdigest()[:FINGERPRINT_DIGITS]}"
+        for column, values in zip(columns, batch.columns, strict=True):
+            column.update(values, row)
+        row += batch.num_rows
+    found = [[name, *column.digests()] for name, column in zip(table.column_names, columns, strict=True)]
+    whole = json.dumps([FINGERPRINT_VERSION, row, found]).encode()
+    return f"sha256:{hashlib.sha256(whole).hexdigest()[:FINGERPRINT_DIGITS]}"
 
 
 class _Column:

@@ -86,7 +86,7 @@ def learn_columns(
     named = columns is not None or people.columns is not None
     chosen = list(people.features if columns is None else columns)
     coded = {*people.categorical, *codes}
-    kinds = {c: c in coded or is_categorical(people.schema.field(c).type, c) for c in chosen}
+    kinds = {c: c in coded or is_categorical(people.table.stored.field(c).type, c) for c in chosen}
     n_rows = check_rows(people)
     found: dict[str, Category | Number] = dict(_categories(people, [c for c in chosen if kinds[c]]))
     for name, column in found.items():
@@ -159,7 +159,9 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
     kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
     ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
     sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
-    placed = f"select x, w, n, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    placed = (
+        f"select x, w, n, lag(x) over (order by x) as before, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    )
     spread = f"select *, sum(w * power(x - first / nullif(total, 0), 2)) over () as second from ({placed}) placed"
     parts = [f"floor({part} * {n_bins} / nullif(total, 0))" for part in ("below", "(below - w)")]
     found = people.answer(
@@ -177,12 +179,27 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
         edges = 0.5 * (counted[1:] + counted[:-1])
     else:
         cuts = np.arange(1, n_bins) / n_bins * total
-        edges = np.unique(value[(below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)])
-        edges = edges[edges > counted[0]]
+        at = (below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)
+        ends = zip(found["before"].take(pa.array(at)).to_pylist(), value[at].tolist(), strict=True)
+        edges = np.unique([_round_between(low, high) for low, high in ends if high > counted[0]])
     outer = (found["up"].to_numpy() <= ENDS) | (found["down"].to_numpy() <= ENDS)
     times = np.minimum(found["n"].to_numpy()[outer], MOST_TIMES)
     mean, sd = (first / total, float(np.sqrt(second / total))) if total else (0.0, 0.0)
     return _Spread(edges, value[outer], times, float(value[0]), float(value[-1]), mean, sd, missing)
+
+
+def _round_between(low: float, high: float) -> float:
+    """Give a round number above ``low`` and at most ``high``: no limit of a bin is somebody's very value.
+
+    Examples
+    --------
+    >>> _round_between(21.0, 22.0), _round_between(51230.75, 51260.25), _round_between(0.5, 0.503)
+    (22.0, 51260.0, 0.503)
+    """
+    with np.errstate(all="ignore"):
+        step = 10.0 ** np.floor(np.log10(high - low))
+        found = float(np.floor(high / step) * step)
+    return found if low < found <= high else high
 
 
 def _number(name: str, spread: _Spread) -> Number:
@@ -294,7 +311,7 @@ def _category(found: pa.Table, name: str) -> Category:
             f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it out of "
             "columns."
         )
-    levels = sorted(weights, key=lambda v: (-weights[v], v))
+    levels = [v for _, v in sorted((-weight, v) for v, weight in weights.items())]
     return Category(name, pa.array(levels, found[name].type if levels else pa.string()), has_null)
 
 

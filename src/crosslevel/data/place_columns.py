@@ -30,28 +30,28 @@ ROUNDING = 1e-12
 """Range of a covariate, relative to its largest number, that is rounding."""
 
 
-def read_composition(composition: Any) -> dict[str, dict[str, str]]:
+def read_groups(groups: Any) -> dict[str, dict[str, str]]:
     """Read which columns of places count the levels of which column of people: column, then level, then column of places.
 
     Examples
     --------
-    >>> read_composition({"race": ["white", "black"], "sex": {"women": "F", "men": "M"}})
+    >>> read_groups({"race": ["white", "black"], "sex": {"women": "F", "men": "M"}})
     {'race': {'white': 'white', 'black': 'black'}, 'sex': {'women': 'F', 'men': 'M'}}
     """
-    if not isinstance(composition, Mapping) or not composition:
+    if not isinstance(groups, Mapping) or not groups:
         raise InputError(
-            f"composition={composition!r} is no mapping of a column of people to columns of places; pass "
-            "composition={'race': ['white', 'black', 'other']}."
+            f"groups={groups!r} is no mapping of a column of people to columns of places; pass "
+            "groups={'race': ['white', 'black', 'other']}."
         )
     out: dict[str, dict[str, str]] = {}
-    for name, levels in composition.items():
-        found = dict(levels) if isinstance(levels, Mapping) else {n: n for n in checks.read_list(levels, "composition")}
-        frames.as_names(tuple(found.values()), f"composition[{name!r}]")
-        frames.as_names((name, *found), f"composition[{name!r}]")
+    for name, levels in groups.items():
+        found = dict(levels) if isinstance(levels, Mapping) else {n: n for n in checks.read_list(levels, "groups")}
+        frames.as_names(tuple(found.values()), f"groups[{name!r}]")
+        frames.as_names((name, *found), f"groups[{name!r}]")
         if len(found) < 2:
-            raise InputError(f"composition[{name!r}] has the one level {listed(found)}; name all groups, two or more.")
+            raise InputError(f"groups[{name!r}] has the one level {listed(found)}; name all groups, two or more.")
         if name == N_PEOPLE:
-            raise InputError(f"composition names a column {N_PEOPLE!r}, which holds the number of people; rename it.")
+            raise InputError(f"groups names a column {N_PEOPLE!r}, which holds the number of people; rename it.")
         out[name] = {str(level): str(column) for level, column in found.items()}
     return out
 
@@ -78,7 +78,7 @@ class GroupCounts:
     weight: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", read_composition(self.groups))
+        object.__setattr__(self, "groups", read_groups(self.groups))
         if self.weight is not None and not isinstance(self.weight, str):
             raise InputError(f"weight={self.weight!r} is not a column name; names are text here.")
 
@@ -90,7 +90,7 @@ class GroupCounts:
 def count_groups(
     table: pa.Table,
     by: str,
-    composition: Mapping[str, Mapping[str, str]],
+    groups: Mapping[str, Mapping[str, str]],
     weight: str | None,
     trials: str | None = None,
 ) -> pa.Table:
@@ -104,7 +104,7 @@ def count_groups(
         Places.
     by : str
         Column that names the place.
-    composition : mapping of column to mapping of level to column of places
+    groups : mapping of column to mapping of level to column of places
         Counts; where ``weight`` is given, counts that add up to it or shares that add up to one.
     weight : str or None
         Column of places: how many people; the sum of the first column's counts when not given.
@@ -122,8 +122,8 @@ def count_groups(
     shares: list[dict[str, FloatArray]] = []
     total = None if weight is None else _read(table, weight, "weight", keys)
     asked = None if trials is None or trials not in table.column_names else _read(table, trials, "trials", keys)
-    for name, levels in composition.items():
-        counts = {level: _read(table, column, "composition", keys) for level, column in levels.items()}
+    for name, levels in groups.items():
+        counts = {level: _read(table, column, "groups", keys) for level, column in levels.items()}
         whole = np.sum(list(counts.values()), axis=0)
         _refuse_total_level(name, counts, levels, asked)
         if total is None:
@@ -132,7 +132,7 @@ def count_groups(
         empty = (whole <= 0) & (total > 0)
         if empty.any():
             raise InputError(
-                f"composition: {int(empty.sum()):,} place(s) have people and nobody in any level of {name!r}, first "
+                f"groups: {int(empty.sum()):,} place(s) have people and nobody in any level of {name!r}, first "
                 f"{keys[int(np.argmax(empty))]!r}; give counts of all levels there, or leave these places out."
             )
         if weight is not None:
@@ -141,7 +141,7 @@ def count_groups(
             if off.any():
                 i = int(np.argmax(off))
                 raise InputError(
-                    f"composition[{name!r}] adds up to {whole[i]:,.10g} in {keys[i]!r}, neither to 1 nor to the {total[i]:,.10g} of "
+                    f"groups[{name!r}] adds up to {whole[i]:,.10g} in {keys[i]!r}, neither to 1 nor to the {total[i]:,.10g} of "
                     f"weight={weight!r} ({int(off.sum()):,} place(s)); add a column for the others, give shares of 1, or leave weight out."
                 )
         shares.append({level: v / np.where(whole > 0, whole, 1.0) for level, v in counts.items()})
@@ -149,7 +149,7 @@ def count_groups(
     again = total_rows(np.column_stack([total * share for by_level in shares for share in by_level.values()]))
     if again:
         raise InputError(
-            f"composition: {keys[again[0]]!r} counts in every level what the other places count together, so that everybody counts twice; "
+            f"groups: {keys[again[0]]!r} counts in every level what the other places count together, so that everybody counts twice; "
             "leave its row out of places."
         )
     parts = []
@@ -157,7 +157,7 @@ def count_groups(
         n = total * np.prod([s[level] for s, level in zip(shares, levels_, strict=True)], axis=0)
         rows = np.flatnonzero(n > 0)
         own: dict[str, Any] = {by: table[by].take(pa.array(rows))}
-        own |= {name: pa.repeat(pa.scalar(level), len(rows)) for name, level in zip(composition, levels_, strict=True)}
+        own |= {name: pa.repeat(pa.scalar(level), len(rows)) for name, level in zip(groups, levels_, strict=True)}
         parts.append(pa.table({**own, N_PEOPLE: n[rows]}))
     return pa.concat_tables(parts)
 
@@ -168,14 +168,14 @@ def _refuse_total_level(
     for level, own in counts.items():
         if trials is not None and np.array_equal(own, trials):
             raise InputError(
-                f"composition[{name!r}]: the column {columns[level]!r} is the number of trials in every place, and no group of people; "
+                f"groups[{name!r}]: the column {columns[level]!r} is the number of trials in every place, and no group of people; "
                 "leave it out."
             )
     found = total_column(np.column_stack(list(counts.values())))
     if found is not None:
         level = list(counts)[found]
         raise InputError(
-            f"composition[{name!r}]: the column {columns[level]!r} is the sum of the others in every place, so that everybody counts "
+            f"groups[{name!r}]: the column {columns[level]!r} is the sum of the others in every place, so that everybody counts "
             "twice; leave it out, or pass it as weight=."
         )
 
@@ -185,18 +185,18 @@ def _refuse_shares(name: str, counts: FloatArray, whole: FloatArray) -> None:
     fractions, filled = bool((counts != np.round(counts)).any()), whole[whole > 0]
     if (whole <= 1 + 1e-6).all() and fractions:
         raise InputError(
-            f"composition[{name!r}] adds up to at most 1 in every place: these are shares; pass weight=, the column of places "
+            f"groups[{name!r}] adds up to at most 1 in every place: these are shares; pass weight=, the column of places "
             "with the number of people."
         )
     if len(filled) < 3 or (np.abs(filled - 100) > 100 * WHOLE).any():
         return
     if fractions:
         raise InputError(
-            f"composition[{name!r}] adds up to 100 in every place: these are percentages; divide them by 100, and pass weight=, the "
+            f"groups[{name!r}] adds up to 100 in every place: these are percentages; divide them by 100, and pass weight=, the "
             "column of places with the number of people."
         )
     warnings.warn(
-        f"composition[{name!r}] adds up to 100 in every place. If these are percentages, divide them by 100, and pass weight=, the "
+        f"groups[{name!r}] adds up to 100 in every place. If these are percentages, divide them by 100, and pass weight=, the "
         "column of places with the number of people: without it all places weigh the same.",
         CrosslevelWarning,
         stacklevel=3,

@@ -8,11 +8,12 @@ as doubles in which NaN is missing, categories as text.
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
 import re
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from crosslevel.data import frames
 from crosslevel.data.expressions import Expression, kind_of, quoted
@@ -59,12 +61,14 @@ def open_table(data: Any, argument: str = "people") -> Local | Spark:
         if all(isinstance(one, str | os.PathLike) for one in data):
             return Local(files=find_files(data, argument))
         tables = [frames.to_arrow(one, f"{argument}[{i}]") for i, one in enumerate(data)]
-        return Local(table=pa.concat_tables(tables, promote_options="default"))
+        return Local(table=_stacked(tables, argument))
     return Local(table=frames.to_arrow(data, argument))
 
 
-def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[Path, ...]:
-    """List the files that paths, folders and patterns name, each once."""
+def find_files(
+    paths: Sequence[str | os.PathLike[str]], argument: str, formats: Mapping[str, str] = FORMATS
+) -> tuple[Path, ...]:
+    """List the files that paths, folders and patterns name, each once; ``formats`` are endings and what they mean."""
     found: list[Path] = []
     for path in paths:
         text = os.fspath(path)
@@ -72,35 +76,52 @@ def find_files(paths: Sequence[str | os.PathLike[str]], argument: str) -> tuple[
             raise FileError(f"{argument} is an empty file name; name a file, a folder or a pattern.")
         here = Path(text)
         if here.is_dir():
-            own = [one for one in sorted(here.iterdir()) if format_of(one) and not one.name.startswith((".", "_"))]
-        elif glob.has_magic(text) and not here.exists():
-            own = [one for one in map(Path, sorted(glob.iglob(text, recursive=True))) if one.is_file()]  # noqa: PTH207
+            own = [
+                one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))
+            ]
+        elif not here.exists() and (found_here := matching(text)):
+            own = found_here
         else:
             own = [here]
         if not own or not all(one.is_file() for one in own):
             beside = [one.name for one in here.parent.iterdir()] if here.parent.is_dir() else []
-            raise FileError(
-                f"{argument}={text!r} names no file that is there.{nearest(here.name, beside)} Check the path."
-            )
+            raise FileError(f"{argument}={text!r} does not exist.{nearest(here.name, beside)} Check the path.")
         found += own
-    strange = [one for one in found if format_of(one) is None]
+    strange = [one for one in found if format_of(one, formats) is None]
     if strange:
-        raise FileError(f"{strange[0]} has an ending that says no format; the endings are {listed(FORMATS, 12)}.")
-    kinds = {format_of(one) for one in found}
+        raise FileError(f"{strange[0]} has an ending that says no format; the endings are {listed(formats, 12)}.")
+    kinds = {format_of(one, formats) for one in found}
     if len(kinds) > 1:
         raise FileError(
             f"{argument} names files of several formats ({listed(sorted(map(str, kinds)))}); pass one format."
         )
-    twice = [one for one in found if found.count(one) > 1]
+    real = [one.resolve() for one in found]
+    twice = [one for one in real if real.count(one) > 1]
     if twice:
         raise FileError(f"{argument} names {twice[0]} twice, so that everybody in it counts twice; name it once.")
     return tuple(found)
 
 
-def format_of(path: Path) -> str | None:
+def _stacked(tables: Sequence[pa.Table], argument: str) -> pa.Table:
+    """Put the rows of several tables in one; what a table lacks is missing there."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{argument} has tables whose columns are of different types ({error}); give them the same."
+        ) from error
+
+
+def matching(pattern: str) -> list[Path]:
+    """List the files that fit a pattern with wildcards, which may reach into folders (``**``); none where it has no wildcard."""
+    found = sorted(glob.iglob(pattern, recursive=True)) if glob.has_magic(pattern) else []  # noqa: PTH207
+    return [one for one in map(Path, found) if one.is_file()]
+
+
+def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str | None:
     """Tell the format of a file by its ending."""
     name = path.name.casefold()
-    return next((kind for ending, kind in FORMATS.items() if name.endswith(ending)), None)
+    return next((kind for ending, kind in formats.items() if name.endswith(ending)), None)
 
 
 def check_names(names: Sequence[str], argument: str) -> None:
@@ -122,6 +143,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     >>> plain_type(pa.float32()), plain_type(pa.uint8()), plain_type(pa.dictionary(pa.int8(), pa.string()))
     (DataType(double), DataType(int64), DataType(string))
     """
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     of = {
         "number": pa.int64() if pa.types.is_integer(kind) else pa.float64(),
         "text": pa.string(),
@@ -201,7 +223,7 @@ class Local(Table):
         self.errors = duckdb.Error
         self.connection = duckdb.connect(":memory:")
         if table is None and format_of(files[0]) == "arrow":
-            table = pa.concat_tables([_read_arrow(path) for path in files], promote_options="default")
+            table = _stacked([_read_arrow(path) for path in files], "people")
         self.parts = self.files if table is None else ()
         names = [str(path) for path in files]
         with self._said():
@@ -216,22 +238,29 @@ class Local(Table):
                 self.stored, self.orders = table.schema, _orders(table)
                 self.connection.register("stored", _registered(table))
             else:
-                found = self.connection.sql(f"select * exclude ({FILE}) from stored limit 0").to_arrow_table().schema
-                check_names(found.names, "people")
-                self.stored = found
+                self.stored = (
+                    self.connection.sql(f"select * exclude ({FILE}) from stored limit 0").to_arrow_table().schema
+                )
 
     def _files(self) -> str:
         listing = "[" + ", ".join(quoted(str(path), "'") for path in self.files) + "]"
+        for path in self.files:
+            check_names(names_of(path), str(path))  # SQL would rename one of two that are equal but for case
         if format_of(self.files[0]) == "parquet":
             return f"select * from read_parquet({listing}, union_by_name=true, filename={FILE!r})"
         words = "[" + ", ".join(quoted(word, "'") for word in MISSING_WORDS) + "]"
-        text = (
-            f"select * from read_csv({listing}, header=true, all_varchar=true, union_by_name=true, filename={FILE!r}, "
-            f"delim={quoted(delimiter_of(self.files[0]), chr(39))}, quote='\"', escape='\"', nullstr={words})"
+        marks = {delimiter_of(path) for path in self.files}
+        if len(marks) > 1:
+            raise FileError(
+                f"people names files whose values are set apart by {listed(sorted(marks))}; pass files of one kind."
+            )
+        options = (  # nothing is guessed: a line of another length, or one that begins with #, would be left out silently
+            f"all_varchar=true, union_by_name=true, filename={FILE!r}, skip=0, comment='', delim={quoted(marks.pop(), chr(39))}, "
+            f"quote='\"', escape='\"', nullstr={words}"
         )
+        text = f"select * from read_csv({listing}, header=true, {options})"
         names = self.connection.sql(f"{text} limit 0").to_arrow_table().column_names
         names.remove(FILE)
-        check_names(names, "people")
         return f"select {', '.join([*self._typed(text, names), FILE])} from ({text})"
 
     def _typed(self, text: str, names: Sequence[str]) -> list[str]:
@@ -240,8 +269,9 @@ class Local(Table):
         for name in names:
             c = quoted(name)
             whole = f"regexp_full_match(trim({c}), '[+-]?[0-9]+')"
+            number = f"try_cast(case when not contains({c}, '_') then {c} end as double)"  # 1_5 is fifteen to DuckDB
             said.append(
-                f"count({c}), count({c}) filter (where try_cast({c} as double) is null or not isfinite(try_cast({c} as double))), "
+                f"count({c}), count({c}) filter (where {number} is null or not isfinite({number})), "
                 f"count({c}) filter (where {whole}), count({c}) filter (where regexp_matches(trim({c}), {quoted(CODE, chr(39))})), "
                 f"max(case when {whole} then length(trim({c})) end)"
             )
@@ -290,21 +320,41 @@ class _Said:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, self.errors):
-            said = str(error).strip().splitlines()[0]
-            if "Memory" in said or "INTERRUPT" in said:
+            said = [line for line in str(error).splitlines() if line and not line.startswith("Original Line")]
+            if "Memory" in said[0] or "INTERRUPT" in said[0]:
                 return
-            raise InputError(f"people cannot be read from {self.what}: {said}") from error
+            raise InputError(f"{self.what} cannot be read: {' '.join(said[:2])}") from error
+
+
+def names_of(path: Path) -> list[str]:
+    """Read the names of the columns of a file, as they are written there."""
+    if format_of(path) == "parquet":
+        try:
+            return list(pq.read_schema(path).names)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise FileError(
+                f"{path} cannot be read as Parquet: it is truncated, damaged or of another format."
+            ) from error
+    return next(csv.reader([_first_line(path)], delimiter=delimiter_of(path)), [])
 
 
 def delimiter_of(path: Path) -> str:
     """Tell what stands between the values of delimited text: what its first line holds most of."""
     if path.name.casefold().endswith((".tsv", ".tsv.gz", ".tab")):
         return "\t"
-    with pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None) as stream:
-        head = stream.read(1 << 16).decode("utf-8", "replace").splitlines()
-    if not head:
-        raise FileError(f"{path} is empty; pass a file with a line of names.")
-    return max(DELIMITERS, key=head[0].count)
+    return max(DELIMITERS, key=_first_line(path).count)
+
+
+def _first_line(path: Path) -> str:
+    packed = "gzip" if path.suffix.casefold() == ".gz" else None
+    try:
+        with pa.input_stream(str(path), compression=packed) as stream:
+            head = stream.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error}.") from error
+    if not head or not head[0].strip():
+        raise FileError(f"{path} has no line of names at its top; pass a file that begins with one.")
+    return str(head[0])
 
 
 def _read_arrow(path: Path) -> pa.Table:

@@ -13,7 +13,7 @@ from crosslevel.data import frames
 from crosslevel.data.places import read_table
 from crosslevel.errors import InputError
 
-MEASURED = "measured"
+MEASURED, SOURCE = "measured", "source"
 MOST_SELECTION = 10.0
 """Groups of which nobody answers, or everybody."""
 
@@ -65,11 +65,12 @@ class Survey:
             raise InputError(
                 f"survey: weight={self.weight!r} has no order; pass a list, the weight first, then its replicates."
             )
-        frames.check_columns(self.table, [self.outcome, *([self.by] if self.by else []), *self.weights], "survey")
+        columns = {"outcome": [self.outcome], "by": [] if self.by is None else [self.by], "weight": self.weights}
+        for argument, names in columns.items():
+            frames.check_columns(self.table, names, f"survey: {argument}")
         value = self.selection
-        if value != MEASURED and (
-            isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= MOST_SELECTION
-        ):
+        stated = isinstance(value, Real) and not isinstance(value, bool) and 0.0 <= float(value) <= MOST_SELECTION
+        if not stated and not (isinstance(value, str) and value == MEASURED):
             raise InputError(
                 f"survey: selection={value!r} is neither {MEASURED!r} nor a number of logits from 0 to {MOST_SELECTION:g}."
             )
@@ -108,13 +109,14 @@ class PublishedShares:
 
     data: Any
     subgroup: str = "subgroup"
-    source: str = "source"
+    source: str = SOURCE
     table: pa.Table = field(init=False)
 
     def __post_init__(self) -> None:
         table = read_table(self.data, "published shares")
-        if self.subgroup not in table.column_names:
-            frames.check_columns(table, [self.subgroup], "published shares: subgroup")
+        frames.check_columns(table, [self.subgroup], "published shares: subgroup")
+        if self.source != SOURCE:
+            frames.check_columns(table, [self.source], "published shares: source")
         object.__setattr__(self, "table", table)
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.frames import as_names
+from crosslevel.data.people import People
 from crosslevel.data.places import Places
-from crosslevel.data.totals import PlaceTotals, read_places
+from crosslevel.data.totals import PlaceTotals
 from crosslevel.ecological.answers import Setting, Source, answer
 from crosslevel.ecological.confounding import Confounding, LearnedConfounding
 from crosslevel.ecological.covariance import (
-    MOST_DISTANCES,
     Hyperparameters,
     Moments,
     Terms,
@@ -54,7 +53,6 @@ class PlaceEstimator(BaseEstimator):
     hyperparameters_: tuple[Hyperparameters, ...]
     convergence_: dict[str, Any]
     arguments_: dict[str, Any]
-    weight_: str | None
 
     _unsaved: tuple[str, ...] = ("people_", "cells_")
     _never_saves_people = "fit it with a feature map that is not made of people, such as feature_map='sorf'"
@@ -88,7 +86,7 @@ class PlaceEstimator(BaseEstimator):
         by : str or sequence of str, optional
             Columns of people: a row for each value, or each combination of values. None may be missing; leave such people out with
             ``where="race is not null"``.
-        subgroups : mapping of name to query, optional
+        subgroups : mapping of name to condition, optional
             Subgroups by name; with ``by``, each is cut further. They may overlap.
         where : str, optional
             Ask about these people only.
@@ -111,7 +109,7 @@ class PlaceEstimator(BaseEstimator):
             Level of the intervals.
         n_draws : int, default 1000
             Number of posterior draws.
-        people : path, frame or stream, optional
+        people : People, path or dataframe, optional
             The people of :meth:`fit` again; needed after loading, which does not bring them back.
         progress : bool or callable, optional
 
@@ -169,7 +167,7 @@ class PlaceEstimator(BaseEstimator):
         ----------
         places : dataframe, optional
             Keys (and coordinates) of places; the fitted ones when not given.
-        people : path, frame or stream, optional
+        people : People, path or dataframe, optional
             Where new places' people are; those of :meth:`fit` when not given.
         level : float, default 0.95
         """
@@ -190,7 +188,7 @@ class PlaceEstimator(BaseEstimator):
     ) -> Estimates:
         """Predict every place from the others, hyperparameters learned anew each time.
 
-        Evidence stays in the training data of every fold. With several outcomes the last question is scored: its share of those who
+        With several outcomes the last question is scored: its share of those who
         chose none of the outcomes before.
 
         Parameters
@@ -239,29 +237,22 @@ class PlaceEstimator(BaseEstimator):
         """Predict the logit of every place from those outside its fold."""
         raise NotImplementedError
 
-    def _open_people(self, people: Any, places: pa.Table | None = None) -> Any:
-        """Open the people given, or those of the fit; ``places`` are new ones whose people are asked for."""
-        return open_people(getattr(self, "people_", None) if people is None else people, self.arguments_["where"])
+    def _open_people(self, people: Any, places: pa.Table | None = None) -> People:
+        """Give the people asked about, or those of the fit; ``places`` are new ones whose people are asked for."""
+        held = getattr(self, "people_", None)
+        if people is None and held is None:
+            raise InputError("people is missing: a loaded model does not hold them; pass people=, those of fit.")
+        given = held if people is None else people
+        return given if isinstance(given, People) else People(given, **self.arguments_["people"])
 
-    @property
-    def _metric(self) -> str:
-        """Which distances the field over the map has."""
-        return str(self.metric)
+    def _metric(self, places: Places) -> str:
+        """Say how far apart places are."""
+        return places.metric
 
     def _check_common(self) -> None:
         """Refuse parameters of the constructor that mean nothing, or that cannot act with the others given."""
         check_choices(self, {"spatial": (None, *SMOOTHNESS)})
         checks.check_flags(self)
-
-    def _read(self, people: Any, places: object, where: str | None, **named: Any) -> tuple[Batches, PlaceTotals]:
-        """Open people and check places, and everything that can be checked before anybody is read."""
-        if self.spatial is None:
-            given = {"coords": named["coords"]}
-            checks.refuse_idle_arguments(type(self).fit, given, "with spatial=None; name a spatial kernel")
-        stream = open_people(people, where)
-        found = read_places(places, named["by"], **{n: v for n, v in named.items() if n != "by"})
-        read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
-        return stream, found
 
     def _read_places(self, places: Places) -> PlaceTotals:
         """Check places, and everything that can be checked before anybody is read."""
@@ -270,22 +261,14 @@ class PlaceEstimator(BaseEstimator):
                 "coords have no effect with spatial=None; leave them out of Places, or name a spatial kernel."
             )
         found = places.read()
-        read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
+        read_hyperparameters(self.hyperparameters, self._terms(found, self._metric(places)), found.totals.questions)
         return found
 
-    def _holds_all_places(self) -> str:
-        """Name the parameter for which matrices of all places are held, if there is one."""
-        return ""
-
-    def _terms(self, places: PlaceTotals) -> Terms:
+    def _terms(self, places: PlaceTotals, metric: str) -> Terms:
         """Say which terms the prior has over these places."""
         if len(places) < LEAST_PLACES:
             raise InputError(
                 f"places has {len(places)} place(s) with people and trials; a regression needs at least {LEAST_PLACES}."
-            )
-        if len(places) > MOST_DISTANCES and (said := self._holds_all_places()):
-            raise InputError(
-                f"places has {len(places):,} rows, and {said} holds matrices of all places, of at most {MOST_DISTANCES:,}; leave it out."
             )
         coords = None
         if self.spatial is not None:
@@ -296,7 +279,7 @@ class PlaceEstimator(BaseEstimator):
                 )
             if len(np.unique(coords, axis=0)) < 2:
                 raise InputError("coords are the same for every place; correct them, or pass spatial=None.")
-            if self._metric == "sphere":
+            if metric == "sphere":
                 check_degrees(coords, places.keys)
         groups = []
         for name in as_groups(self.group):
@@ -306,8 +289,7 @@ class PlaceEstimator(BaseEstimator):
                 raise InputError(f"group={name!r} has one value in all places; name a column with several.")
             groups.append(np.array([number[v] for v in values], dtype=np.intp))
         first, second = (*groups, None, None)[:2]
-        product = getattr(self, "kernel", "sum") == "product"
-        settings = (self.spatial, coords, self._metric, bool(self.nugget), first, product, second)
+        settings = (self.spatial, coords, metric, bool(self.nugget), first, second)
         points = getattr(self, "inducing_points", None)
         by, level = getattr(self, "nugget_by", None), None
         levels: tuple[str, ...] = ()
@@ -335,10 +317,10 @@ class PlaceEstimator(BaseEstimator):
         """Set what every fit leaves, all at once: nothing is kept of a fit that was stopped."""
         self.model_, self.places_, self.people_, self.confounding_ = model, places, people, None
         self.seed_ = seed
-        self.columns_, self.weight_ = tuple(columns), arguments.get("weight")
+        self.columns_ = tuple(columns)
         self.place_weight_, self.place_people_ = weight, n_people
-        self.arguments_ = {n: list(v) if isinstance(v, list | tuple) else v for n, v in arguments.items()}
-        self.call_ = describe_call(self, "fit", self.arguments_)
+        self.arguments_ = dict(arguments)
+        self.call_ = f"{describe_call(self, 'fit', {})[:-1]}{', '.join(map(repr, self._nouns()))})"
         told = [list(columns), [str(k) for k in places.keys], n_people.tolist(), [f"{w:.9g}" for w in weight]]
         # named by what was counted anyway: two files of different format with the same people have the same name
         digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
@@ -357,6 +339,10 @@ class PlaceEstimator(BaseEstimator):
         self.convergence_ = sizes | self._describe_fits()
         for text in dict.fromkeys(said):  # the rest is for the reader of a result
             warnings.warn(text, CrosslevelWarning, stacklevel=3)
+
+    def _nouns(self) -> list[Described]:
+        """Describe what was fitted, without its data."""
+        return [Described("People", self.arguments_["people"]), Described("Places", self.arguments_["places"])]
 
     def _describe_fits(self) -> dict[str, Any]:
         """Say for every question what was learned and how the search ended, flat and plain."""
@@ -438,18 +424,29 @@ def as_groups(group: str | Sequence[str] | None) -> tuple[str, ...]:
     return names
 
 
-def open_people(people: Any, where: str | None) -> Batches:
-    """Open people who can be gone over more than once."""
-    if people is None:
-        raise InputError("people is missing: a loaded model does not hold them; pass people=, those of fit.")
-    stream = open_batches(people, where=where)
-    if stream.one_shot:
+@dataclass(frozen=True, repr=False)
+class Described:
+    """A noun as provenance has it: what it means, without its data."""
+
+    name: str
+    roles: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{n}={v!r}' for n, v in self.roles.items())})"
+
+
+def check_nouns(people: object, places: object) -> None:
+    """Refuse what is neither people nor places, and clusters that are the places."""
+    if not isinstance(places, Places):
         raise InputError(
-            "people is a record batch reader, which can be read only once, and they are read twice to fit and once for every "
-            "estimate; pass a function that makes a new reader (people=lambda: relation.to_arrow_reader()), or a table "
-            "(reader.read_all())."
+            f"places is a {type(places).__name__}; pass crosslevel.Places(data, by=..., successes=..., trials=...)."
         )
-    return stream
+    if not isinstance(people, People):
+        raise InputError(
+            f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or, where a model takes it, GroupCounts."
+        )
+    if people.cluster == people.place:
+        raise InputError(f"cluster={people.cluster!r} names the places themselves; name the column of households.")
 
 
 def read_interval(interval: str | None, known: Sequence[str] = INTERVALS) -> str:
@@ -482,12 +479,7 @@ def check_choices(model: BaseEstimator, choices: Mapping[str, Sequence[object]])
 def describe_call(model: BaseEstimator, call: str, arguments: Mapping[str, object]) -> str:
     """Write a call as a person would: what differs from the defaults."""
     defaults = inspect.signature(type(model).__init__).parameters
-    # how many threads changes no number
-    own = [
-        f"{n}={v!r}"
-        for n, v in model.get_params(deep=False).items()
-        if n != "n_jobs" and not _same(v, defaults[n].default)
-    ]
+    own = [f"{n}={v!r}" for n, v in model.get_params(deep=False).items() if not _same(v, defaults[n].default)]
     given = [f"{n}={v!r}" for n, v in arguments.items() if v is not None]
     return f"{type(model).__name__}({', '.join(own)}).{call}({', '.join(given)})"
 

@@ -10,7 +10,8 @@ from scipy import special
 from crosslevel.data.cells import Cells, sums
 from crosslevel.errors import ConvergenceError
 from crosslevel.imputation.design import Design
-from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes, probabilities
+from crosslevel.imputation.match_means import match
+from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray
 
@@ -96,7 +97,7 @@ def with_groups(cells: Cells, design: Design, n_groups: int, y: FloatArray, weig
     mean = sums(group, yes, n_groups) / np.maximum(sums(group, cells.weight, n_groups), 1e-300)
 
     def rates(b: FloatArray) -> FloatArray:
-        return probabilities((Z @ b)[None], group, cells.weight, mean)[0][0]
+        return match((Z @ b)[None], group, cells.weight, mean)[0][0]
 
     def value(b: FloatArray) -> float:
         p = rates(b)
@@ -144,4 +145,4 @@ def ecological_logistic(cells: Cells, design: Design, mean: FloatArray) -> Float
     settings = Settings(SLOPE_SD, 1e12 * int(known.sum()), n_restarts=0)
     fit = fit_slopes(Z, np.ones(Z.shape[1]), Groups(cells.shares(0, P), mean, scatter), n, settings)
     f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
-    return probabilities(f[None], cells.pair_group[:, 0], cells.weight, mean)[0][0]
+    return match(f[None], cells.pair_group[:, 0], cells.weight, mean)[0][0]

@@ -1,7 +1,7 @@
 """Read and check what an imputation is given: people, their groups, the published means, weights and standard errors.
 
 Several partitions come as a frame of labels, and then the published tables as a mapping from a partition's name to its table: a
-hidden feature may be published for one partition and another for a second, or the same for both.
+hidden feature may be published for one partition and another for a second.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Inputs:
     people : People
     schema : Schema
     published : tuple of Published
-        One entry per hidden feature and partition for which it was published.
+        One entry per hidden feature.
     data : dict
         Fingerprints.
     warnings : tuple of str
@@ -92,12 +92,8 @@ class Inputs:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Names of the hidden features, each once, in order of appearance."""
-        return tuple(dict.fromkeys(p.name for p in self.published))
-
-    def finest(self, name: str) -> Published:
-        """Give the means of a hidden feature for the partition with the most of them: coarser ones are sums of these."""
-        return max((p for p in self.published if p.name == name), key=lambda p: int((~np.isnan(p.mean)).sum()))
+        """Names of the hidden features."""
+        return tuple(p.name for p in self.published)
 
 
 def read_fit(
@@ -134,12 +130,15 @@ def read_fit(
     """
     given = read_grouped(X, partition, sample_weight, categorical=categorical, allow_missing=allow_missing, count=count)
     published, left_out = read_published(aggregates, aggregate_se, given.schema.partitions)
-    for q in published:
-        if q.name in given.schema.names:
+    names = [q.name for q in published]
+    for name in names:
+        if name in given.schema.names:
             raise InputError(
-                f"aggregates has the mean of {q.name!r}, which is also a column of X; leave it out of X, or it would be used "
+                f"aggregates has the mean of {name!r}, which is also a column of X; leave it out of X, or it would be used "
                 "to impute itself."
             )
+        if names.count(name) > 1:
+            raise InputError(f"aggregates has the means of {name!r} for several partitions; pass those of the finest.")
     return Inputs(given.people, given.schema, published, given.data, (*given.warnings, *left_out))
 
 
@@ -272,14 +271,12 @@ def keep_warnings(model: Any, sentences: Sequence[str], stacklevel: int = 3) -> 
         warnings.warn(sentence, CrosslevelWarning, stacklevel=stacklevel)
 
 
-def read_range(given: Inputs, name: str, low: float, high: float, repair: str = "") -> None:
-    """Refuse published means of a hidden feature that no feature of this range can have; ``repair`` ends the message."""
-    for p in given.published:
-        if p.name == name:
-            try:
-                check_range(p, given.schema.partitions[p.partition], low, high)
-            except InputError as error:
-                raise InputError(f"{error}{repair}") from None
+def read_range(given: Inputs, published: Published, repair: str = "") -> None:
+    """Refuse published means that are no shares; ``repair`` ends the message."""
+    try:
+        check_range(published, given.schema.partitions[published.partition], 0.0, 1.0)
+    except InputError as error:
+        raise InputError(f"{error}{repair}") from None
 
 
 def _people(

@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse, stats
 
-from crosslevel.data import frames, queries
+from crosslevel.data import frames
 from crosslevel.data.columns import Category
+from crosslevel.data.expressions import read_expression
+from crosslevel.data.sql import mask_of
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.krls.effects import Effect
 from crosslevel.krls.inference import Inference
@@ -81,8 +83,8 @@ def read_groups(by: Any, encoding: Encoding, cells: Cells, used: BoolArray, rese
 
     Parameters
     ----------
-    by : str, sequence of str, mapping of name to query, frame or array
-        Columns of X; queries over them; labels, one per row that fit was given.
+    by : str, sequence of str, mapping of name to condition, frame or array
+        Columns of X; conditions on them; labels, one per row that fit was given.
     encoding : Encoding
     cells : Cells
     used : (n,) bool
@@ -91,8 +93,8 @@ def read_groups(by: Any, encoding: Encoding, cells: Cells, used: BoolArray, rese
     """
     covariates = covariate_table(encoding, cells.X)
     names = covariates.column_names
-    if isinstance(by, Mapping) and by and all(isinstance(q, str | queries.Query) for q in by.values()):
-        return _by_query(by, covariates, cells)
+    if isinstance(by, Mapping) and by and all(isinstance(q, str) for q in by.values()):
+        return _by_condition(by, covariates, cells)
     listed_names = isinstance(by, list | tuple) and len(by) > 0 and all(isinstance(n, str) for n in by)
     if isinstance(by, str) or (listed_names and (len(by) != len(used) or set(by) <= set(names))):
         found = _by_column(by, covariates, cells)
@@ -115,23 +117,23 @@ def _by_column(by: str | Sequence[str], covariates: pa.Table, cells: Cells) -> S
         if name not in covariates.column_names:
             error = unknown_name("by", name, covariates.column_names, "column")
             raise InputError(
-                f"{error} For a query pass a mapping, by={{'name': 'age >= 65'}}; for other columns their values, one per row."
+                f"{error} For a condition pass a mapping, by={{'name': 'age >= 65'}}; for other columns their values, one per row."
             )
     groups = frames.group_rows(covariates, wanted, "by")
     code = groups.codes.astype(np.intp)[cells.row]
     return Subgroups(groups.keys, np.arange(len(code)), code, frozenset(wanted))
 
 
-def _by_query(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subgroups:
+def _by_condition(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subgroups:
     rows, groups, columns = [], [], set()
     for g, (name, text) in enumerate(by.items()):
-        query = queries.read_query(text, f"by[{name!r}]", covariates.schema)
-        members = np.flatnonzero(query.mask(covariates)[cells.row])
+        condition = read_expression(text, f"by[{name!r}]", covariates.schema)
+        members = np.flatnonzero(mask_of(covariates, condition)[cells.row])
         if not len(members):
-            raise InputError(f"by[{name!r}]: no row fulfils {query.text!r}; correct the query or leave it out.")
+            raise InputError(f"by[{name!r}]: no row fulfils {text!r}; correct the condition or leave it out.")
         rows.append(members)
         groups.append(np.full(len(members), g))
-        columns |= set(query.columns)
+        columns |= set(condition.columns)
     row, group = np.concatenate(rows), np.concatenate(groups)
     order = np.argsort(row, kind="stable")
     keys = pa.table({"subgroup": pa.array([str(n) for n in by])})
@@ -140,7 +142,9 @@ def _by_query(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subg
 
 def _by_label(by: Any, used: BoolArray) -> Subgroups:
     if not hasattr(by, "__len__") and not frames.is_frame(by):
-        raise InputError(f"by={by!r} is neither a column of X nor labels; pass a name, queries or one label per row.")
+        raise InputError(
+            f"by={by!r} is neither a column of X nor labels; pass a name, conditions or one label per row."
+        )
     table = read_labels(by, "by", len(used))
     groups = frames.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crosslevel.data.batches.formats import WILDCARDS, matches
+from crosslevel.data.sql import matching
 from crosslevel.ecological.court.study import PolarizationStudy
 from crosslevel.errors import FileError, MissingExtraError
 from crosslevel.reports.methods import SOFTWARE
@@ -190,7 +190,7 @@ def _files_of(given: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(given)
     if path.is_dir():
         return (p for p in path.rglob("*") if p.is_file())
-    return matches(path) if any(mark in str(given) for mark in WILDCARDS) else iter([path] * path.is_file())
+    return iter(matching(str(path)) or [path] * path.is_file())
 
 
 def _files(given: str | os.PathLike[str]) -> list[Path]:

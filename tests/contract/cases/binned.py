@@ -137,7 +137,11 @@ FUNCTIONS = [
         lambda found: found,
         variants={
             "std_error": [[9.0, 2.0, 2.0, 4.0], [1.0, -2.0, 1.0, 1.0]],
-            "kind": ["mean", "rate", "nonsense"],
+            "kind": [
+                "mean",
+                With("rate", kind="mean", values=[0.1, 0.2, 0.3, 0.1], population=[9, 9, 5, 9]),
+                "nonsense",
+            ],
             "population": [[100, 90, 50, 50, 80, 90], With([9, 9, 5, 9], kind="mean")],
             "similar_targets": [With(True, target=strips), With(True, population=[100, 90, 50, 50, 80, 90])],
             "level": [0.5, 95],

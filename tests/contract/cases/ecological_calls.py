@@ -8,36 +8,30 @@ import numpy as np
 import pyarrow.compute as pc
 from tests.contract.case import FunctionCase, With, method
 
+from crosslevel import EcologicalInference, GroupCounts, People, Places, PublishedShares, Survey
 from crosslevel.data.simulate import nation
-from crosslevel.ecological import DistributionRegression, EcologicalInference
+from crosslevel.ecological import DistributionRegression
 
 WORLD = nation(12, 60, n_states=3, turnout=0.6)
 SOME = WORLD.people.append_column("house", [np.arange(WORLD.people.num_rows) // 3])
 FEWER = SOME.filter(pc.field("region") != "R0001")
 PLACES = WORLD.places.append_column("rep", pc.subtract(WORLD.places["votes"], WORLD.places["dem"]))
+SHARES = PLACES.append_column("f", [np.arange(20, 44, 2) / 64]).append_column("m", [1 - np.arange(20, 44, 2) / 64])
 MARGINS = {"region": PLACES["region"].to_pylist(), "sex=1": np.arange(200, 212), "sex=2": np.arange(300, 288, -1)}
 TOTALS = {"by": "region", "successes": "dem", "trials": "votes"}
 OPTIONS = {"weight": "weight", "columns": ["age", "sex", "race"]}
+KNOWN = {"by": "region", "weight": "weight", "columns": ["age", "sex", "race"], "categorical": ["sex"]}
+PEOPLE, COUNTED = People(SOME, **KNOWN), Places(PLACES, **TOTALS)
 ASKED = WORLD.survey(200).append_column("w", [np.arange(200) % 3 + 1.0]).append_column("who", [np.arange(200) % 2])
-SURVEY = {"survey": ASKED, "survey_outcome": "voted_dem"}
-POLL = {"subgroup": ["sex == 1", "sex == 2"], "dem": [60, 90], "votes": [150, 150]}
-EVIDENCE = [POLL, {"subgroup": ["sex == 2"]}, {**POLL, "subgroup": ["sex == 1", "nobody == 2"]}]
-OF_SURVEYS = {
-    "survey_outcome": ["voted_dem"],
-    "survey_by": ["state"],
-    "survey_weight": ["w"],
-    "survey_name": ["who"],
-    "compare": [True],
-    "selection": [0.2],
-}
-COUNTED = {"people": None, "weight": None, "columns": None, "composition": {"sex": ["dem", "rep"]}}
+POLL = {"subgroup": ["sex = 1", "sex = 2"], "dem": [60, 90], "votes": [150, 150]}
+EVIDENCE = [POLL, {**POLL, "subgroup": ["sex == 1", "nobody == 2"]}]
 NEW = {"region": ["R0001"]}
 SCALES = {"effect_variance": 0.3, "nugget": 0.02}
 TELLS = {"progress": "tells how many people have been read"}
 
 
 def model(**parameters):
-    return EcologicalInference(**{"categorical": ["sex"], "spatial": None, "hyperparameters": SCALES, **parameters})
+    return EcologicalInference(**{"spatial": None, "hyperparameters": SCALES, **parameters})
 
 
 def regression(**parameters):
@@ -50,14 +44,16 @@ def near(make):
     return make(spatial="matern32", hyperparameters={**SCALES, "spatial": 0.3, "length": 400.0})
 
 
-def fitted(estimator, **options):
-    return estimator.fit(SOME, PLACES, **TOTALS, **OPTIONS, **options)
+def fitted(estimator, **named):
+    if isinstance(estimator, DistributionRegression):
+        return estimator.fit(SOME, PLACES, **TOTALS, **OPTIONS, **named)
+    return estimator.fit(PEOPLE, Places(PLACES, **TOTALS, **named))
 
 
 def surveyed():
     """A model fitted with a survey that has the columns which are hidden."""
-    given = {"weight": "weight", "columns": ["sex", "race"], "cluster": "house"}
-    return model().fit(SOME, PLACES, **TOTALS, **given, survey=WORLD.survey(1000), survey_outcome="voted_dem")
+    people = People(SOME, **KNOWN | {"columns": ["sex", "race"]}, cluster="house")
+    return model().fit(people, COUNTED, Survey(WORLD.survey(1000), outcome="voted_dem"))
 
 
 HIDDEN = {"urban": "urban == 'urban'", "old": "age_group == '65+'", "degree": "education == 'bachelor'"}
@@ -67,6 +63,13 @@ def answer(found):
     survey = getattr(found, "survey_", None)
     rows = 0 if survey is None else survey.compared.num_rows
     return {"sex": found.estimate(by="sex", n_draws=50), "compared": np.array([rows])}
+
+
+def told(survey):
+    """What a survey says, by what it is called."""
+    found = model().fit(People(SOME, **KNOWN | {"columns": ["sex", "race"]}), COUNTED, survey)
+    names = found.survey_.surveys["survey"].to_pylist()
+    return answer(found) | {"names": np.array(names)}
 
 
 def learned(found):
@@ -86,22 +89,22 @@ def fit(estimator, variants, neutral=None, **given):
     )
 
 
-FIT = {
+COLUMNS = [["age", "sex"], None, ["sex", "nobody"]]
+CONDITIONS = ["age >= 40", "nobody == 1", "age >="]
+COUNTS = {
     "by": ["state", "nobody"],
     "successes": ["rep", "nobody", None],
     "trials": ["population", "nobody", None],
-    "weight": [None, "house", "nobody"],
-    "columns": [["age", "sex"], None, ["sex", "nobody"]],
     "outcomes": [
         ["dem", "rep"],
         With(["rep", "dem"], successes=None, outcomes=["dem", "rep"]),
         With(["dem", "nobody"], successes=None, outcomes=["dem", "rep"]),
     ],
     "population": ["population", "nobody"],
-    "where": ["age >= 40", "nobody == 1", "age >="],
-    "unmatched": [With("error", people=FEWER, unmatched="drop"), "nonsense"],
     "coords": [("lon", "lat")],
 }
+UNMATCHED = [With("error", people=FEWER, unmatched="drop"), "nonsense"]
+FIT = COUNTS | {"weight": [None, "house", "nobody"], "columns": COLUMNS, "where": CONDITIONS, "unmatched": UNMATCHED}
 COORDS = {"coords": [("lat", "lon"), ("lon", "nobody"), None]}
 ESTIMATE = {
     "by": ["race", ["sex", "race"], "nobody", None],
@@ -131,9 +134,10 @@ def asked(cls, make):
     """The cases of what both models can be asked."""
     intervals = {"interval": ["model", "nonsense"] if cls is EcologicalInference else ["confounding", "nonsense"]}
     rates = method(cls, "estimate", lambda: fitted(make(), population="population"))
-    whole = method(
-        cls, "predict_places", lambda: make().fit(SOME, PLACES.slice(1), **TOTALS, **OPTIONS, unmatched="drop")
-    )
+    known = (PEOPLE, Places(PLACES.slice(1), **TOTALS)), {}
+    if cls is DistributionRegression:
+        known = (SOME, PLACES.slice(1)), TOTALS | OPTIONS
+    whole = method(cls, "predict_places", lambda: make().fit(*known[0], **known[1], unmatched="drop"))
     folds = method(cls, "cross_validate", lambda: fitted(make()))
     return [
         FunctionCase(
@@ -151,42 +155,87 @@ def asked(cls, make):
 
 CASES = []
 FUNCTIONS = [
-    fit(
-        model(),
-        FIT
-        | {
-            "composition": [
-                With({"sex": ["rep", "votes"]}, **COUNTED),
-                With({"sex": ["dem", "nobody"]}, **COUNTED),
-                With(["dem", "rep"], **COUNTED),
-                {"sex": ["dem", "rep"]},
+    FunctionCase(
+        People,
+        {"data": SOME, **KNOWN},
+        lambda people: answer(model().fit(people, COUNTED)),
+        variants={
+            "by": ["race", "nobody", ["region", "race"], None],
+            "weight": [None, "house", "nobody", "region"],
+            "cluster": ["house", "nobody", "region"],
+            "columns": [*COLUMNS, "age", ["age", "region"]],
+            "categorical": [(), ["age", "sex"], ["nobody"], 2.5],
+            "where": CONDITIONS,
+        },
+        data=("data",),
+    ),
+    FunctionCase(
+        GroupCounts,
+        {"groups": {"sex": ["f", "m"]}, "weight": "population"},
+        lambda counts: answer(model().fit(counts, Places(SHARES, **TOTALS))),
+        variants={
+            "groups": [
+                {"sex": ["f", "m", "third"]},
+                {"sex": {"m": "f", "f": "m"}},
+                {"sex": ["f", "nobody"]},
+                ["f", "m"],
             ],
-            "covariates": [["population"], ["state"], ["nobody"], "population"],
-            "cluster": ["house", "nobody"],
-            "margins": [MARGINS, {"region": MARGINS["region"], "sax=1": MARGINS["sex=1"]}],
-            "survey": [ASKED],
-            "evidence": EVIDENCE,
-            **OF_SURVEYS,
+            "weight": ["votes", None, "nobody", 3],
         },
     ),
-    fit(
-        model(),
-        {
-            "survey": [ASKED.slice(0, 100), [ASKED, ASKED], None],
-            "survey_outcome": ["sex", "nobody", None],
-            "survey_by": ["region", "state", "nobody"],
-            "survey_weight": ["w", ["w", "who"], "nobody"],
-            "survey_name": ["who", "nobody"],
+    FunctionCase(
+        Places,
+        {"data": PLACES, **TOTALS},
+        lambda places: answer(model().fit(PEOPLE, places)),
+        variants=COUNTS
+        | {
+            "covariates": [["population"], ["state"], ["nobody"], "population"],
+            "margins": [MARGINS, {"region": MARGINS["region"], "sax=1": MARGINS["sex=1"]}],
+        },
+        data=("data",),
+    ),
+    FunctionCase(
+        Places,
+        {"data": PLACES, **TOTALS, "coords": ("lon", "lat")},
+        lambda places: answer(near(model).fit(PEOPLE, places)),
+        variants=COORDS,
+        neutral=dict.fromkeys((*COUNTS, "covariates", "margins"), "in the case above"),
+        data=("data",),
+    ),
+    FunctionCase(
+        Survey,
+        {"data": ASKED, "outcome": "voted_dem"},
+        told,
+        variants={
+            "outcome": ["sex", "nobody", None],
+            "by": ["region", "state", "nobody"],
+            "weight": ["w", ["w", "who"], "nobody"],
+            "name": ["poll", 3],
             "compare": [True, "yes"],
             "selection": [0.0, 0.5, -1.0, "nonsense"],
-            "evidence": [POLL],
         },
-        "in the case above",
-        **SURVEY | {"columns": ["sex", "race"]},
+        data=("data",),
     ),
-    fit(near(model), COORDS, "in the case above", coords=("lon", "lat")),
+    FunctionCase(
+        PublishedShares,
+        {"data": {**POLL, "source": ["a", "b"]}},
+        told,
+        variants={"subgroup": ["votes", "nobody"], "source": ["nobody", 3]},
+        data=("data",),
+    ),
+    FunctionCase(
+        model().fit,
+        {"people": PEOPLE, "places": COUNTED},
+        answer,
+        variants={
+            "survey": [Survey(ASKED, "voted_dem"), PublishedShares(POLL), [Survey(ASKED, "voted_dem")] * 2, ASKED],
+            "unmatched": [With("error", people=People(FEWER, **KNOWN), unmatched="drop"), "nonsense"],
+        },
+        neutral=TELLS,
+        data=("people", "places"),
+    ),
     *asked(EcologicalInference, model),
-    fit(regression(), FIT | {"evidence": EVIDENCE}),
+    fit(regression(), FIT),
     fit(near(regression), COORDS, "in the case above", coords=("lon", "lat")),
     *asked(DistributionRegression, regression),
     FunctionCase(

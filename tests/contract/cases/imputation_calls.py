@@ -21,7 +21,7 @@ def persons():
 
 
 def clusters():
-    return CUDIA(2, method="two_stage", n_restarts=1, n_draws=6).fit(WHOLE, WHERE, ONE)
+    return CUDIA(2, method="two_stage", n_restarts=1).fit(WHOLE, WHERE, ONE)
 
 
 def imputed(found):

@@ -6,45 +6,24 @@ import zipfile
 import pyarrow as pa
 import pytest
 
-from crosslevel.data.batches import sources
-from crosslevel.data.readers import read_acs_pums
+import crosslevel as cl
+from crosslevel.data.readers import acs_pums, archives, read_acs_pums
 from crosslevel.errors import FileError, InputError
 
-REPLICATES = [f"PWGTP{i}" for i in range(1, 81)]
-
-
-def record(**values):
-    """One person as the Census Bureau writes it: blanks where a question does not apply."""
-    base = {
-        "RT": "P", "SERIALNO": "2019HU0000001", "DIVISION": "6", "SPORDER": "1", "PUMA": "02100", "REGION": "3",
-        "ST": "01", "ADJINC": "1010145", "PWGTP": "25", "AGEP": "44", "CIT": "1", "SCHL": "21", "WKHP": "40",
-        "PINCP": "30000", "INDP": "0170", "OCCP": "0010", "NAICSP": "111", "SOCP": "1191XX", "POWSP": "001",
-        "POWPUMA": "02190",
-    }  # fmt: skip
-    weights = {name: str(i) for i, name in enumerate(REPLICATES)}
-    return {**base, **values, **{k: values.get(k, v) for k, v in weights.items()}}
+ADULT = {
+    "RT": "P", "SERIALNO": "2019HU0000001", "DIVISION": "6", "PUMA": "02100", "ST": "01", "PWGTP": "25", "AGEP": "44",
+    "CIT": "1", "WKHP": "40", "INDP": "0170", "OCCP": "0010", "NAICSP": "111", "SOCP": "1191XX", "POWSP": "001",
+    "POWPUMA": "02190", "PWGTP1": "0", "PWGTP80": "79",
+}  # fmt: skip
+CHILD = ADULT | {"AGEP": "09"} | dict.fromkeys(("WKHP", "INDP", "OCCP", "NAICSP", "SOCP", "POWSP", "POWPUMA"), "")
 
 
 def text(*records):
-    lines = [",".join(records[0]), *(",".join(r.values()) for r in records)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([",".join(records[0]), *(",".join(r.values()) for r in records)]) + "\n"
 
 
-CHILD = record(
-    SERIALNO="2019GQ0000002",
-    AGEP="09",
-    WKHP="",
-    SCHL="",
-    PINCP="",
-    INDP="",
-    OCCP="",
-    NAICSP="",
-    SOCP="",
-    POWSP="",
-    POWPUMA="",
-)
-ALABAMA = text(record(), CHILD)
-WYOMING = text(record(ST="56", PUMA="00500", AGEP="70"))
+ALABAMA = text(ADULT, CHILD)
+WYOMING = text(ADULT | {"ST": "56", "PUMA": "00500", "AGEP": "70"})
 
 
 @pytest.fixture
@@ -54,164 +33,109 @@ def alabama(tmp_path):
     return path
 
 
+def zipped(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.csv", content)
+    return path
+
+
 def test_codes_are_text_blanks_are_null_and_weights_are_numbers(alabama):
-    batches = read_acs_pums(alabama)
-    adult, child = batches.to_table().to_pylist()
-    assert (adult["ST"], adult["PUMA"], adult["puma_id"]) == ("01", "02100", "0102100")
-    assert (adult["INDP"], adult["OCCP"], adult["SOCP"], adult["NAICSP"]) == ("0170", "0010", "1191XX", "111")
-    assert (adult["POWSP"], adult["POWPUMA"], adult["DIVISION"]) == ("001", "02190", 6)
-    assert adult["SERIALNO"] == "2019HU0000001"
-    assert [child[c] for c in ("WKHP", "SCHL", "PINCP", "INDP", "NAICSP", "SOCP")] == [None] * 6
+    table = read_acs_pums(alabama)
+    adult, child = table.to_pylist()
+    numbers = {"DIVISION": 6, "PWGTP": 25, "AGEP": 44, "CIT": 1, "WKHP": 40, "PWGTP1": 0, "PWGTP80": 79}
+    assert adult == ADULT | numbers | {"puma_id": "0102100"}
     assert child["AGEP"] == 9
-    assert [adult[name] for name in ("PWGTP", "PWGTP1", "PWGTP80")] == [25, 0, 79]
-    assert all(batches.schema.field(n).type == pa.int64() for n in ["PWGTP", *REPLICATES, "AGEP"])
+    assert [child[c] for c in ("WKHP", "INDP", "NAICSP", "SOCP", "POWSP", "POWPUMA")] == [None] * 6
+    assert all(table.schema.field(name).type == pa.int64() for name in numbers)
+    blank = read_acs_pums(alabama, where="AGEP < 18")
+    assert blank.schema == table.schema
+    assert cl.People(table, by="puma_id", weight="PWGTP", cluster="SERIALNO").schema.names == table.column_names
 
 
-def test_codes_without_zeros_are_padded(tmp_path):
-    path = tmp_path / "psam_p01.csv"
-    path.write_text(
-        text(record(ST="1", PUMA="100", INDP="170", OCCP="10", SERIALNO="84"), record(ST="1.0", PUMA="1400.0"))
-    )
-    people = read_acs_pums(path).to_table().to_pylist()
-    assert [p["puma_id"] for p in people] == ["0100100", "0101400"]
-    assert (people[0]["INDP"], people[0]["OCCP"], people[0]["SERIALNO"]) == ("0170", "0010", "84")
-
-
-def test_state_may_be_called_state_and_old_replicate_weights_are_lower_case(tmp_path):
-    path = tmp_path / "psam_p01.csv"
-    path.write_text(ALABAMA.replace(",ST,", ",STATE,").replace("PWGTP1,", "pwgtp1,"))
-    table = read_acs_pums(path, columns=["STATE", "puma_id", "PWGTP1"], states=["AL"]).to_table()
-    assert table.to_pylist()[0] == {"STATE": "01", "puma_id": "0102100", "PWGTP1": 0}
+def test_codes_without_zeros_are_padded_and_old_names_are_read(tmp_path):
+    path = tmp_path / "ss13pal.csv"
+    short = ADULT | {"ST": "1", "PUMA": "100", "INDP": "170", "OCCP": "10", "SERIALNO": "84"}
+    rows = text(short, ADULT | {"ST": "1.0", "PUMA": "1400.0"})
+    path.write_text(rows.replace(",ST,", ",STATE,").replace("PWGTP1,", "pwgtp1,"))
+    people = read_acs_pums(path, ["puma_id", "STATE", "INDP", "OCCP", "SERIALNO", "PWGTP1"], states=["AL"]).to_pylist()
+    assert [tuple(p.values())[:2] for p in people] == [("0100100", "01"), ("0101400", "01")]
+    assert tuple(people[0].values())[2:] == ("0170", "0010", "84", 0)
 
 
 def test_two_vintages_of_pumas_have_an_id_each(tmp_path):
     path = tmp_path / "psam_p01.csv"
-
-    def both(old, new):
-        return {("PUMA10" if k == "PUMA" else k): v for k, v in record(PUMA=old).items()} | {"PUMA20": new}
-
-    path.write_text(text(both("02100", "-0009"), both("-9", "00301")))
-    people = read_acs_pums(path, columns=["PUMA10", "puma10_id", "puma20_id"]).to_table().to_pylist()
+    rows = [ADULT | {"PUMA": old, "PUMA20": new} for old, new in (("02100", "-0009"), ("-9", "00301"))]
+    path.write_text(text(*rows).replace("PUMA,", "PUMA10,", 1))
+    people = read_acs_pums(path, columns=["PUMA10", "puma10_id", "puma20_id"]).to_pylist()
     assert people == [
         {"PUMA10": "02100", "puma10_id": "0102100", "puma20_id": None},
         {"PUMA10": "-0009", "puma10_id": None, "puma20_id": "0100301"},
     ]
 
 
-def test_a_zip_of_parts_is_read_in_order_without_unpacking(tmp_path):
-    path = tmp_path / "csv_pus.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("psam_pusb.csv", WYOMING)
-        archive.writestr("psam_pusa.csv", ALABAMA)
-        archive.writestr("psam_husa.csv", "RT,WGTP\nH,1\n")
-        archive.writestr("ACS2019_PUMS_README.pdf", b"%PDF")
-    batches = read_acs_pums(path, columns=["puma_id", "AGEP"])
-    assert batches.to_table()["puma_id"].to_pylist() == ["0102100", "0102100", "5600500"]
-    assert [p.source.split(":")[-1] for p, _ in batches.pieces()] == ["psam_pusa.csv", "psam_pusb.csv"]
-    assert [b["AGEP"].to_pylist() for _, bs in batches.pieces(start=1) for b in bs] == [[70]]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["csv_pus.zip"]
-    assert batches.fingerprint() == read_acs_pums(path, columns=["puma_id", "AGEP"], batch_size=1).fingerprint()
-
-
-def test_a_folder_of_zips_and_files(tmp_path, alabama):
-    with zipfile.ZipFile(tmp_path / "csv_pwy.zip", "w") as archive:
-        archive.writestr("psam_p56.csv", WYOMING)
-    with gzip.open(tmp_path / "ss16pak.csv.gz", "wt") as handle:
-        handle.write(text(record(ST="02")))
-    table = read_acs_pums(tmp_path, columns=["ST"]).to_table()
-    assert table["ST"].to_pylist() == ["56", "01", "01", "02"]
-    listed = read_acs_pums([alabama, tmp_path / "csv_pwy.zip"], columns=["ST"], where="AGEP > 40")
-    assert listed.to_table()["ST"].to_pylist() == ["01", "56"]
+def test_archives_and_folders_are_read_in_order_without_households(tmp_path):
+    path = zipped(tmp_path / "csv_pus.zip", psam_pusb=WYOMING, psam_pusa=ALABAMA, psam_husa="RT,WGTP\nH,1\n")
+    assert read_acs_pums(path, ["ST", "AGEP"])["AGEP"].to_pylist() == [44, 9, 70]
+    (tmp_path / "ss16pak.csv.gz").write_bytes(gzip.compress(text(ADULT | {"ST": "02"}).encode()))
+    assert read_acs_pums(tmp_path, columns=["ST"])["ST"].to_pylist() == ["01", "01", "56", "02"]
+    both = read_acs_pums([tmp_path / "ss16pak.csv.gz", path], columns=["ST"], where="AGEP > 40 and CIT <> 5")
+    assert both["ST"].to_pylist() == ["02", "01", "56"]
 
 
 def test_states_choose_files_by_name_and_rows_by_code(tmp_path, alabama):
     (tmp_path / "psam_p56.csv").write_text("damaged")
-    (tmp_path / "psam_pusa.csv").write_text(text(record(ST="02"), record(ST="06"), record(ST="01", AGEP="3")))
+    (tmp_path / "psam_pusa.csv").write_text(text(*(ADULT | {"ST": st} for st in ("02", "06")), CHILD))
     for states in (["AL", 6], ["01", "ca"]):
-        people = read_acs_pums(tmp_path, columns=["ST"], where="AGEP > 5 or AGEP < 0", states=states).to_table()
-        assert people["ST"].to_pylist() == ["01", "01", "06"]
-    assert read_acs_pums(alabama, columns=["PUMA"], states="AL").to_table().num_rows == 2
-    with pytest.raises(InputError, match="states="):
-        read_acs_pums(alabama, states=["ZZ"])
-    with pytest.raises(InputError):
-        read_acs_pums(alabama, states=["CA"])
+        people = read_acs_pums(tmp_path, ["ST"], "AGEP > 10 or AGEP < 0", states)
+        assert people["ST"].to_pylist() == ["01", "06"]
+    assert read_acs_pums(alabama, columns=["PUMA"], states="AL").num_rows == 2
+    for states in (["ZZ"], ["CA"], [99], "²"):
+        with pytest.raises(InputError):
+            read_acs_pums(alabama, states=states)
+    assert len(set(acs_pums.FIPS_OF_STATE.values())) == 56
+    assert acs_pums.state_codes(["HI", "NY", "VA", "WY"]) == {"15", "36", "51", "56"}
 
 
-def test_what_is_no_person_file_is_said(tmp_path):
-    households = tmp_path / "psam_h01.csv"
-    households.write_text("RT,SERIALNO,WGTP\nH,1,2\n")
-    with pytest.raises(FileError):
-        read_acs_pums(households)
-    other = tmp_path / "other.csv"
-    other.write_text("RT,SERIALNO,WGTP\nH,1,2\n")
-    with pytest.raises(FileError):
-        read_acs_pums(other)
-    other.write_text("")
-    with pytest.raises(FileError):
-        read_acs_pums(other)
-    other.write_text("PWGTP,AGEP\n1,2\n")
-    with pytest.raises(FileError):
-        read_acs_pums(other, states=["AL"])
-    assert "puma_id" not in read_acs_pums(other).schema.names
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("psam_h01.csv", "RT,SERIALNO,WGTP\nH,1,2\n", {}),
+        ("other.csv", "RT,SERIALNO,WGTP\nH,1,2\n", {}),
+        ("other.csv", "", {}),
+        ("other.csv", "PWGTP,AGEP\n1,2\n", {"states": ["AL"]}),
+        ("no.zip", "PK\x03\x04 not a zip", {}),
+        ("ragged.csv", ALABAMA + "P,1,2\n", {}),
+        ("alike.csv", ALABAMA.replace(",AGEP,", ",pwgtp,", 1), {}),
+        ("a.csv", ALABAMA, {"columns": ["agep"]}),
+        ("a.csv", ALABAMA, {"where": "AGPE > 3"}),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path, name, content, options):
+    (tmp_path / name).write_text(content)
+    with pytest.raises((FileError, InputError)):
+        read_acs_pums(tmp_path / name, **options)
 
 
-def test_the_encoding_is_said(tmp_path):
-    path = tmp_path / "csv_pal.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("psam_p01.csv", text(record(SOCP="Ñ")).replace("CIT", "CITÉ").encode("latin-1"))
+def test_people_are_not_counted_twice(alabama, tmp_path):
+    zipped(tmp_path / "csv_pal.zip", psam_p01=ALABAMA)
+    (tmp_path / "psam_p01.csv.gz").write_bytes(gzip.compress(ALABAMA.encode()))
+    for path in (tmp_path, [alabama, alabama], [tmp_path / "psam_p01.csv.gz", alabama]):
+        with pytest.raises(FileError):
+            read_acs_pums(path)
+
+
+def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "UNPACKED", 1 << 20)
+    path = zipped(tmp_path / "csv_pal.zip", psam_p01=ALABAMA + "0" * (4 << 20))
     with pytest.raises(FileError):
         read_acs_pums(path)
-    people = read_acs_pums(path, columns=["SOCP", "CITÉ"], encoding="latin-1").to_table()
-    assert people.to_pylist() == [{"SOCP": "Ñ", "CITÉ": 1}]
 
 
 @pytest.mark.data
 def test_a_real_sample(real_data):
-    people = read_acs_pums(real_data / "pums_samples" / "us_acs2011_1yr_sample_persons.csv.gz").to_table()
+    people = read_acs_pums(real_data / "pums_samples" / "us_acs2011_1yr_sample_persons.csv.gz")
     assert people.num_rows > 1_000
     assert set(map(len, people["puma_id"].to_pylist())) == {7}
     assert people["puma_id"][0].as_py() == "0101400"
     assert people["COW"].null_count > 0
-
-
-@pytest.mark.parametrize(
-    ("path", "options", "error"),
-    [
-        (None, {}, InputError),
-        ("no.zip", {}, FileError),
-        ("psam_p01.csv", {"columns": ["agep"]}, InputError),
-        ("psam_p01.csv", {"column_types": {"AGPE": "string"}}, InputError),
-        ("psam_p01.csv", {"encoding": "rot13"}, InputError),
-        ("ragged.csv", {}, FileError),
-        ("alike.csv", {}, FileError),
-    ],
-)
-def test_what_cannot_be_read_is_refused(alabama, tmp_path, path, options, error):
-    (tmp_path / "no.zip").write_bytes(b"PK\x03\x04 not a zip")
-    (tmp_path / "ragged.csv").write_text(ALABAMA + "P,1,2\n")
-    (tmp_path / "alike.csv").write_text(ALABAMA.replace(",AGEP,", ",pwgtp,", 1))
-    with pytest.raises(error):
-        read_acs_pums(path and tmp_path / path, **options).to_table()
-
-
-@pytest.mark.parametrize("beside", ["csv_pal.zip", "psam_p01.csv.gz"])
-def test_people_are_not_counted_twice(tmp_path, beside):
-    plain = tmp_path / "psam_p01.csv"
-    plain.write_text(text(record(), CHILD))
-    if beside.endswith(".gz"):
-        (tmp_path / beside).write_bytes(gzip.compress(plain.read_bytes()))
-    else:
-        with zipfile.ZipFile(tmp_path / beside, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.write(plain, plain.name)
-    for path in (tmp_path, [plain, plain]):
-        with pytest.raises(FileError):
-            read_acs_pums(path)
-    assert read_acs_pums(tmp_path / beside).to_table().num_rows == 2
-
-
-def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "UNPACKED", 1 << 20)
-    with zipfile.ZipFile(tmp_path / "csv_pal.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("psam_p01.csv", text(record()) + "0" * (4 << 20))
-    with pytest.raises(FileError):
-        read_acs_pums(tmp_path / "csv_pal.zip")

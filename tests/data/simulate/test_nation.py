@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.simulate import Nation, nation
-from crosslevel.data.simulate.nation import check_settings
 from crosslevel.data.simulate.people import EDUCATION, GROUPINGS
-from crosslevel.data.simulate.places import plan_nation
+from crosslevel.data.simulate.places import Settings, plan_nation
 from crosslevel.errors import InputError
 
 
@@ -59,7 +58,6 @@ def test_parts_add_up_to_places(world):
         assert sums["region"].to_list() == places["region"].to_list()
         for ours, theirs in (("count", "votes"), ("dem", "dem"), ("population", "population")):
             assert sums[ours].to_list() == places[theirs].to_list()
-    assert world.composition["population"].to_pylist() == truth["population"].to_list()
 
 
 def test_rates_are_what_happened(world):
@@ -91,7 +89,7 @@ def test_true_rates_agree_with_the_truth_table_at_every_level(world):
 def test_weighted_people_are_unbiased_for_the_population(world, variable):
     """Pooled over regions, weighted shares lie within sampling error of the population's; plain ones do not."""
     people = frame(world.people).with_columns(pl.col(variable).cast(pl.String))
-    truth = frame(world.composition).filter(pl.col("variable") == variable)
+    truth = frame(world.truth).filter(pl.col("variable") == variable)
     population = dict(truth.group_by("level").agg(pl.col("population").sum()).rows())
     for level, count in population.items():
         mine = people.filter(pl.col(variable) == level)["weight"].to_numpy()
@@ -122,7 +120,7 @@ def test_the_whole_population_is_the_truth_when_everybody_is_asked():
         counts = people.group_by(
             pl.col("region").cast(pl.String), pl.col(variable).cast(pl.String).alias("level")
         ).len()
-        known = frame(world.composition).filter((pl.col("variable") == variable) & (pl.col("population") > 0))
+        known = frame(world.truth).filter((pl.col("variable") == variable) & (pl.col("population") > 0))
         both = known.join(counts, on=["region", "level"], how="full")
         assert both["len"].to_list() == both["population"].to_list()
 
@@ -197,7 +195,7 @@ def test_bad_arguments_get_a_sentence(arguments):
 def test_votes_follow_the_documented_formula():
     """The formula of the docstring, written out again, predicts every region's votes to within chance."""
     contextual = 0.8
-    plan = plan_nation(check_settings(30, 4000, 3, 1.0, None, contextual, 0.2, 0.15, 7))
+    plan = plan_nation(Settings(30, 4000, 3, 1.0, None, contextual, 0.2, 0.15, 7))
     world = nation(30, 4000, n_states=3, sampling_rate=1.0, contextual=contextual, random_state=7)
     people = frame(world.people).with_columns(pl.col("region", "race", "education", "urban").cast(pl.String))
     region = people["region"].str.slice(1).cast(pl.Int64).to_numpy() - 1
@@ -229,7 +227,7 @@ def test_votes_follow_the_documented_formula():
 
 def test_regions_differ_as_american_ones_do():
     """Variance of shares between regions over s (1 - s): races .02 to .2, education and age a tenth of that, sex a hundredth."""
-    table = frame(nation(300, 200, random_state=0).composition)
+    table = frame(nation(300, 200, random_state=0).truth)
     for variable, low, high in (
         ("sex", 0.0006, 0.002),
         ("age_group", 0.002, 0.011),

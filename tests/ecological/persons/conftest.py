@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crosslevel.data.batches import open_batches
-from crosslevel.data.learning import learn_people
-from crosslevel.data.place_cells import Bins, PlaceCells, count_people, learn_bins
+from crosslevel.data.people import People
+from crosslevel.data.people_columns import learn_columns
+from crosslevel.data.place_cells import Bins, PlaceCells, count_people
 from crosslevel.ecological.covariance import Terms
 
 
 @dataclass(frozen=True)
 class World:
-    people: pa.Table
+    people: People
     keys: list[str]
     bins: Bins
     cells: PlaceCells
@@ -48,16 +48,12 @@ def make_world(q=40, people=250, seed=0, effect=(0.0, 1.2, -0.8), slope=0.6, fie
     trials = np.full(q, float(votes))
     successes = rng.binomial(votes, rate).astype(float)
     keys = [f"t{i:02d}" for i in range(q)]
-    stream = open_batches(table)
-    learned = learn_people(
-        stream, columns=["race", "age", "sex"], by=["town"], weight="w", categorical=["sex"], n_sample=2000
-    )
-    encoder = learned.encoder
-    bins = learn_bins(encoder, encoder.encode(learned.sample).dense(encoder.n_inputs), 8)
-    cells = count_people(open_batches(table), bins, place="town", keys=keys, weight="w")
+    people_ = People(table, by="town", weight="w", columns=["race", "age", "sex"], categorical=["sex"])
+    bins = learn_columns(people_, 8).bins
+    cells = count_people(people_, bins, keys)
     xy = rng.uniform(0, 5, (q, 2))
     terms = Terms(q, "matern32", xy, "plane", True, None)
-    return World(table, keys, bins, cells, terms, successes, trials, chance)
+    return World(people_, keys, bins, cells, terms, successes, trials, chance)
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,7 @@ import pytest
 from scipy import special
 
 import crosslevel as cl
-from crosslevel.data import clusters
-from crosslevel.data.batches import open_batches
-from crosslevel.data.place_cells import count_people
-from crosslevel.ecological import EcologicalInference
+from crosslevel.data import place_cells
 from crosslevel.errors import CrosslevelWarning, InputError
 
 
@@ -36,12 +33,15 @@ def households(q=40, n_households=60, seed=0, race_sd=1.0):
     return frame, places
 
 
-def fit(people, places, **options):
-    model = EcologicalInference(spatial=None, n_jobs=1, categorical=options.pop("categorical", ["sex"]))
+def fit(people, places, margins=None, **more):
+    known = cl.People(
+        people, **{"by": "town", "weight": "w", "columns": ["race", "sex"], "categorical": ["sex"], **more}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        asked = {"by": "town", "weight": "w", "successes": "yes", "trials": "all"}
-        return model.fit(people, places, **asked, **{"columns": ["race", "sex"], **options})
+        return cl.EcologicalInference(spatial=None).fit(
+            known, cl.Places(places, by="town", successes="yes", trials="all", margins=margins)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +60,19 @@ def test_the_covariance_is_by_household_whatever_the_order_of_rows(world):
     np.testing.assert_allclose(again.model_.reliability, by_home.model_.reliability, atol=1e-10)
     np.testing.assert_allclose(again.model_.fits[0].beta, by_home.model_.fits[0].beta, atol=1e-8)
     assert by_home.model_.reliability[sex] < 0.5
-    assert any("fit(cluster=" in text for text in alone.warnings_)
-    assert not any("fit(cluster=" in text for text in by_home.warnings_)
+    assert any("People(cluster=" in text for text in alone.warnings_)
+    assert not any("People(cluster=" in text for text in by_home.warnings_)
     assert "cluster='home'" in by_home.call_
 
 
-def test_clusters_of_a_stream_are_those_of_the_frame(world, monkeypatch):
+def test_clusters_are_those_of_the_frame(world, monkeypatch):
     people, _ = world
     model = fit(*world, cluster="home")
     keys = sorted(people.town.unique())
-    counted = {"place": "town", "keys": keys, "weight": "w", "cluster": "home"}
 
-    def by_cluster(frame, rows=10_000):
-        found = count_people(open_batches(frame, batch_size=rows), model.model_.bins, **counted).clusters
+    def by_cluster(frame):
+        known = cl.People(frame, by="town", weight="w", cluster="home")
+        found = place_cells.count_people(known, model.model_.bins, keys, clusters=True).clusters
         return np.bincount(found.cluster, found.weight), found
 
     whole, found = by_cluster(people)
@@ -82,7 +82,7 @@ def test_clusters_of_a_stream_are_those_of_the_frame(world, monkeypatch):
     # those without a household live alone
     gaps = people.assign(home=people.home.where(people.index % 2 == 0))
     assert len(by_cluster(gaps)[0]) == len(people)
-    monkeypatch.setattr(clusters, "MOST_PEOPLE", 3_000)
+    monkeypatch.setattr(place_cells, "MOST_CLUSTERED", 3_000)
     part, found = by_cluster(people.sample(frac=1.0, random_state=1))
     assert found.kept == 0.5
     assert len(part) == pytest.approx(0.5 * len(whole), rel=0.1)
@@ -101,17 +101,17 @@ def test_census_counts_are_met(world):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    "change",
     [
-        (lambda c: c.drop(columns="sex=2"), "'sex=2' is missing"),
-        (lambda c: c.rename(columns={"sex=2": "sex=3"}), "'sex=2' is missing"),
-        (lambda c: c.assign(**{"sex=3": 1.0}), "'sex=3' is no level"),
-        (lambda c: c.assign(other=1.0), "column.s. 'other'"),
-        (lambda c: c.assign(**{"sex=1": -1.0}), r"-1\.0"),
-        (lambda c: c.iloc[1:], "no row for 1 group.s.: 't000'"),
+        lambda c: c.drop(columns="sex=2"),
+        lambda c: c.rename(columns={"sex=2": "sex=3"}),
+        lambda c: c.assign(**{"sex=3": 1.0}),
+        lambda c: c.assign(other=1.0),
+        lambda c: c.assign(**{"sex=1": -1.0}),
+        lambda c: c.iloc[1:],
     ],
 )
-def test_census_counts_that_do_not_fit_are_refused(world, change, says):
+def test_census_counts_that_do_not_fit_are_refused(world, change):
     people, places = world
     census = pd.DataFrame({"town": places.town, "sex=1": 400.0, "sex=2": 600.0})
     with pytest.raises(InputError):

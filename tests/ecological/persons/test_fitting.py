@@ -11,7 +11,7 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological.persons.fitting import describe_totals
 from crosslevel.errors import CrosslevelWarning, InputError
 
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": ["race", "sex"]}
+PEOPLE = {"by": "region", "weight": "weight", "columns": ["race", "sex"], "categorical": ["sex"]}
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def places(world):
 
 
 def fit(people, places, **given):
-    model = cl.EcologicalInference(categorical=["sex"], spatial=None, n_jobs=1)
-    return model.fit(people, places, **COUNTS | given)
+    totals = cl.Places(places, by="region", successes="dem", trials="votes")
+    return cl.EcologicalInference(spatial=None).fit(cl.People(people, **PEOPLE | given), totals)
 
 
 @pytest.fixture(scope="module")

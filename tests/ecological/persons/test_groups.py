@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+import crosslevel as cl
+from crosslevel.data.place_cells import count_people
 from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals
-from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED, Tail, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
 from crosslevel.ecological.persons.group_rates import Telling, telling_columns
@@ -17,18 +18,18 @@ from crosslevel.ecological.persons.groups import Allowance, GroupSource
 from crosslevel.ecological.persons.hidden_errors import Errors, reach_of
 from crosslevel.ecological.persons.model import cell_logits, rake_cells
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
-from crosslevel.ecological.subgroups import REST, Request, cut_places
+from crosslevel.ecological.subgroups import REST, Request, cut_places, labels_of
 from crosslevel.errors import CrosslevelWarning
 
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
 
-
-def fitted(world, people=None, **settings):
-    asked = {name: settings.pop(name) for name in ("columns", "cluster", "margins") if name in settings}
-    model = EcologicalInference(**{"categorical": ["sex"], "n_jobs": 1, **settings})
+def fitted(world, columns, people=None, **settings):
+    known = cl.People(
+        world.people if people is None else people, by="region", weight="weight", columns=columns, categorical=["sex"]
+    )
+    places = cl.Places(world.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return model.fit(world.people if people is None else people, world.places, **COUNTS, **asked)
+        return cl.EcologicalInference(**settings).fit(known, places)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def nation_world():
 
 @pytest.fixture(scope="module")
 def model(nation_world):
-    return fitted(nation_world, columns=["sex", "race", "education", "age"])
+    return fitted(nation_world, ["sex", "race", "education", "age"])
 
 
 @pytest.fixture(scope="module")
@@ -51,22 +52,16 @@ def small(world):
 
 def ask(world, small, request, allowance=True, sampling=False):
     """Ask of the small world; without sampling as if endless people were behind each part."""
-    from crosslevel.data.batches import open_batches
-    from crosslevel.data.place_cells import Labels, count_people
-    from crosslevel.data.queries import parse
-
     model, _, totals = small
-    queries = tuple((n, parse(q)) for n, q in request.subgroups.items())
-    labels = Labels(request.by, queries, None if request.where is None else parse(request.where))
-    counted = {"place": "town", "keys": world.keys, "weight": "w"}
-    cells = rake_cells(model, count_people(open_batches(world.people), world.bins, **counted, labels=labels))
-    types = {n: world.people.schema.field(n).type for n in request.by}
+    schema = world.people.schema
+    cells = rake_cells(model, count_people(world.people, world.bins, world.keys, labels_of(request, schema)))
+    types = {n: schema.field(n).type for n in request.by}
     given = Allowance(SHIPPED, {"race": 0.45}) if allowance else None
     parts = cut_places(cells, request, types)
     if not sampling:
         endless = [np.full(len(cut.partition.place), np.inf) for cut in parts]
         parts = [replace(c, partition=replace(c.partition, effective=n)) for c, n in zip(parts, endless, strict=True)]
-    return GroupSource(model, cells, parts, cutting_columns(request), totals, given, n_jobs=1)
+    return GroupSource(model, cells, parts, cutting_columns(request, schema), totals, given, n_jobs=1)
 
 
 def draws(source, n_draws=400, seed=0, q=40):
@@ -110,7 +105,7 @@ def test_slopes_of_parts_are_those_of_differences(world, small):
 def test_parts_are_the_people_of_their_labels(world, small):
     source = ask(world, small, Request(("race",), {}, "age < 50"))
     part, whole = source.partitions[0], source.cells
-    frame = world.people.to_pandas()
+    frame = world.people.data.to_pandas()
     assert part.levels["race"].to_pylist() == ["a", "b", "c"]
     assert set(np.unique(part.level)) == {REST, 0, 1, 2}
     np.testing.assert_allclose(np.bincount(part.place, part.share), 1.0)
@@ -262,9 +257,9 @@ def test_places_of_none_and_all_are_kept(world):
 @pytest.mark.parametrize("order", [["age", "education", "race", "sex"], ["sex", "age", "race", "education"]])
 def test_neither_the_order_of_columns_nor_the_seed_moves_the_fit(nation_world, model, order):
     people = nation_world.people.select([*reversed(nation_world.people.column_names)])
-    other = fitted(nation_world, people, columns=order, random_state=5)
+    other = fitted(nation_world, order, people, random_state=5)
     np.testing.assert_allclose(other.model_.fits[0].beta, model.model_.fits[0].beta, atol=1e-9)
-    again = fitted(nation_world, people, columns=order)
+    again = fitted(nation_world, order, people)
     one, two = (m.estimate(by="sex", rollup="all", n_draws=50) for m in (model, again))
     np.testing.assert_allclose(one["conf_low"], two["conf_low"], atol=1e-9)
 

@@ -1,27 +1,25 @@
 """Labels that are hidden: which can be, what the model may see, and where their errors cannot be learned from."""
 
 import datetime
+import hashlib
 import warnings
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import crosslevel as cl
+from crosslevel.data.place_cells import Bins, Encoder, Labels, count_people
 from crosslevel.data.simulate import nation
-from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.covariance import Hyperparameters
-from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons import hidden_labels
 from crosslevel.ecological.persons.aggregate import fit_aggregate
-from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.labels import alike, comparison, hide_all, read_labels
 from crosslevel.ecological.persons.learner import Learner, learn_confounding
 from crosslevel.errors import CrosslevelWarning, InputError
 
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+PEOPLE = {"by": "region", "weight": "weight", "columns": ["sex", "race", "education"], "categorical": ["sex"]}
 FIXED = {"effect_variance": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
 
 
@@ -45,16 +43,11 @@ def people(world):
 
 
 def fit(people, world, cluster=None, covariates=None, **settings):
-    settings = {"categorical": ["sex"], "n_jobs": 1, "hyperparameters": FIXED} | settings
+    places = cl.Places(world.places, "region", "dem", "votes", coords=("lon", "lat"), covariates=covariates)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return EcologicalInference(**settings).fit(
-            people,
-            world.places,
-            **COUNTS,
-            columns=["sex", "race", "education"],
-            cluster=cluster,
-            covariates=covariates,
+        return cl.EcologicalInference(**{"hyperparameters": FIXED, **settings}).fit(
+            cl.People(people, **PEOPLE, cluster=cluster), places
         )
 
 
@@ -74,9 +67,9 @@ def quick(monkeypatch):
 
 
 def only_labels(model, people, labels, by=None, hide=hide_all, **options):
-    stream = open_people(people, None)
-    bins, cuts = comparison(model, stream, by)
-    return hide(model, stream, bins, cuts, read_labels(labels, None, stream, model), **options)
+    known = model.people_.with_data(people)
+    bins, cuts = comparison(model, known, by)
+    return hide(model, known, bins, cuts, read_labels(labels, None, known, model), **options)
 
 
 @pytest.mark.parametrize("label", ["owner", "hours worked", "disabled"])
@@ -89,13 +82,12 @@ def test_a_column_of_two_values_is_a_label(model, people, label):
     )
 
 
-def test_labels_that_are_found_can_be_asked(people, model):
-    stream = open_people(people, None)
-    found = {label.name: label.query.text for label in read_labels("auto", None, stream, model)}
-    assert found["owner"] == "`owner` == true"
-    assert found["hours worked"] == "`hours worked` == 1"
-    assert found["wave"].startswith("`wave` == '202")
-    assert found["answer"] in (r"`answer` == 'don\'t know'", "`answer` == 'yes'")
+def test_labels_that_are_found_can_be_asked(model):
+    found = {label.name: label.query.text for label in read_labels("auto", None, model.people_, model)}
+    assert found["owner"] == '"owner" = true'
+    assert found["hours worked"] == '"hours worked" = 1'
+    assert found["wave"].startswith('"wave" = \'202')
+    assert found["answer"] in ("\"answer\" = 'don''t know'", "\"answer\" = 'yes'")
     assert not {"always", "region", "weight"} & set(found)
 
 
@@ -127,7 +119,7 @@ def test_composition_totals_and_truth_are_of_different_people(people, world, mon
     monkeypatch.setattr(hidden_labels, "fit_aggregate", look)
     monkeypatch.setattr(hidden_labels, "_smoothed", lambda model, bins, levels, pairs, size: pairs.weight)
     ((one, two),) = only_labels(model, frame, ["owner"], ["race"])
-    first = Half("house", model.seed_).mask(pa.RecordBatch.from_pandas(frame[["house"]]))
+    first = np.array([hashlib.md5(f"{model.seed_}:{h}".encode()).hexdigest() < "8" for h in frame.house])
     assert 0.4 < first.mean() < 0.6
     for hidden, (design, totals), mine in ((one, seen[0], first), (two, seen[1], ~first)):
         own, other = frame[mine], frame[~mine]
@@ -152,28 +144,29 @@ def test_composition_totals_and_truth_are_of_different_people(people, world, mon
 
 
 def test_halves_do_not_depend_on_the_order_of_rows():
-    names = np.array([f"h{k}" for k in range(500)])
-    order = np.random.default_rng(0).permutation(500)
-    plain, mixed = (
-        Half("h", 3).mask(pa.RecordBatch.from_pydict({"h": values.tolist()})) for values in (names, names[order])
-    )
-    np.testing.assert_array_equal(plain[order], mixed)
-    assert 0.4 < plain.mean() < 0.6
-    other = Half("h", 4).mask(pa.RecordBatch.from_pydict({"h": names.tolist()}))
-    assert 0.3 < (plain == other).mean() < 0.7
-    nobody = Half("h", 3).mask(pa.RecordBatch.from_pydict({"h": pa.nulls(500, pa.string())}))
-    assert 0.4 < nobody.mean() < 0.6  # people without a household are households of their own
-    whole = Half(None, 3)
-    batch = pa.RecordBatch.from_pydict({"x": list(range(250))})
-    both = np.append(whole.mask(batch), whole.mask(batch))
-    np.testing.assert_array_equal(both, Half(None, 3).mask(pa.RecordBatch.from_pydict({"x": list(range(500))})))
+    frame = pd.DataFrame({"town": "a", "h": [f"h{k}" for k in range(500)], "w": 2.0 ** np.repeat(np.arange(50), 10)})
+
+    def first(rows, seed=3, **given):
+        known = cl.People(rows, by="town", **given)
+        found = count_people(known, Bins(Encoder(()), {}), ["a"], Labels(half=seed))
+        (own,) = [k for k, (_, matched) in enumerate(found.labels) if matched]
+        return found.count[0, own], found.total[0] * found.pairs.weight[found.label == own].sum()
+
+    n, weight = first(frame, cluster="h", weight="w")
+    assert 200 < n < 300
+    assert (n, weight) == first(frame.sample(frac=1.0, random_state=0), cluster="h", weight="w")
+    assert weight != first(frame, 4, cluster="h", weight="w")[1]
+    for given in ({"cluster": "h"}, {}):  # people without a household are drawn one by one
+        alone = first(frame.assign(h=None), **given)
+        assert 200 < alone[0] < 300
+        assert alone == first(frame.assign(h=None), **given)
 
 
 def test_labels_that_go_together_are_a_family(model, people):
     frame = people.assign(tenant=~people.owner, coin=np.random.default_rng(1).random(len(people)) < 0.5)
-    stream = open_people(frame, None)
-    wanted = read_labels(["owner", "tenant", "coin", "disabled"], None, stream, model)
-    assert alike(stream, wanted) == {"owner": "owner", "tenant": "owner", "coin": "coin", "disabled": "disabled"}
+    known = model.people_.with_data(frame)
+    wanted = read_labels(["owner", "tenant", "coin", "disabled"], None, known, model)
+    assert alike(known, wanted) == {"owner": "owner", "tenant": "owner", "coin": "coin", "disabled": "disabled"}
 
 
 def test_scores_without_places_of_enough_people_are_saved(model, people, world, tmp_path):

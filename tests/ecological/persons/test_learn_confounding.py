@@ -8,12 +8,13 @@ import pytest
 
 import crosslevel as cl
 from crosslevel.data.simulate import nation
-from crosslevel.ecological import DistributionRegression, EcologicalInference
+from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.errors import CrosslevelWarning, InputError
 
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
 COLUMNS = ["sex", "race", "education", "age"]
+PEOPLE = {"by": "region", "weight": "weight", "columns": COLUMNS, "categorical": ["sex"]}
+PLACES = {"by": "region", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
 LABELS = {"women": "sex == 2", "white": "race == 'white'", "graduates": "education == 'graduate'"}
 
 
@@ -22,22 +23,20 @@ def world():
     return nation(60, 200, n_states=6, contextual=0.0, spatial=0.1, random_state=3)
 
 
-def fit(world, **settings):
-    asked = COUNTS | {k: settings.pop(k) for k in ("columns", "population", "outcomes", "where") if k in settings}
-    model = EcologicalInference(**{"categorical": ["sex"], "n_jobs": 1} | settings)
+def fit(people, places, **named):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return model.fit(world.people, world.places, **{"columns": COLUMNS} | asked)
+        return cl.EcologicalInference().fit(cl.People(people, **PEOPLE), cl.Places(places, **PLACES | named))
 
 
 @pytest.fixture(scope="module")
 def model(world):
-    return fit(world)
+    return fit(world.people, world.places)
 
 
 @pytest.fixture(scope="module")
 def calibrated(world):
-    model = fit(world)
+    model = fit(world.people, world.places)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # no households are named
         return model.learn_confounding(labels=LABELS)
@@ -56,16 +55,12 @@ def test_subgroups_add_up(world, model):
     np.testing.assert_allclose(whole, (places.dem / places.votes)[whole.index], atol=1e-9)
 
 
-def test_rows_batches_frames_and_threads_change_nothing(world, model):
+def test_rows_and_frames_change_nothing(world, model):
     expected = model.estimate(by="sex", rollup="state", n_draws=50)
     order = np.random.default_rng(0).permutation(world.people.num_rows)
     shuffled = pa.table({n: world.people[n].take(pa.array(order)) for n in world.people.column_names})
-    for people, jobs in ((shuffled, 1), (world.people.to_pandas(), 2)):
-        other = EcologicalInference(categorical=["sex"], n_jobs=jobs)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CrosslevelWarning)
-            other.fit(people, world.places, **COUNTS, columns=COLUMNS)
-        found = other.estimate(by="sex", rollup="state", n_draws=50)
+    for people in (shuffled, world.people.to_pandas()):
+        found = fit(people, world.places).estimate(by="sex", rollup="state", n_draws=50)
         np.testing.assert_allclose(found["estimate"], expected["estimate"], atol=1e-9)
 
 
@@ -95,19 +90,7 @@ def test_confounding_intervals_are_wider_and_say_what_they_rest_on(model):
 def test_turnout_and_several_outcomes(world):
     votes, dem = np.asarray(world.places["votes"]), np.asarray(world.places["dem"])
     places = world.places.append_column("rep", pa.array(votes - dem))
-    model = EcologicalInference(categorical=["sex"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(
-            world.people,
-            places,
-            by="region",
-            weight="weight",
-            outcomes=["dem", "rep"],
-            population="population",
-            coords=("lon", "lat"),
-            columns=COLUMNS,
-        )
+    model = fit(world.people, places, successes=None, trials=None, outcomes=["dem", "rep"], population="population")
     found = model.estimate(by="sex", rollup="all", n_draws=50)
     for sex in (1, 2):
         assert found.select(sex=sex)["estimate"].sum() == pytest.approx(1.0, abs=1e-9)
@@ -132,20 +115,18 @@ def test_calibration_learns_a_scale_and_says_so(calibrated):
     assert said.diagnostics["tau"] == found.confounding.of_effects.tau
 
 
-def test_columns_that_tell_the_label_leave_with_it(world, model):
-    from crosslevel.ecological.estimate import open_people
+def test_columns_that_tell_the_label_leave_with_it(model):
     from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
 
-    stream = open_people(world.people, None)
-    bins, cuts = comparison(model, stream, ["race", "age_group"])
-    label = read_labels({"young": "age_group == '18-29'"}, None, stream, model)
-    for half in hide_all(model, stream, bins, cuts, label)[0]:
+    bins, cuts = comparison(model, model.people_, ["race", "age_group"])
+    label = read_labels({"young": "age_group in ('18-29', '30-44')"}, None, model.people_, model)
+    for half in hide_all(model, model.people_, bins, cuts, label)[0]:
         assert half.hidden == ("age", "age_group")
         assert [d.name for d in half.dimensions] == ["race"]
 
 
 def test_few_labels_keep_the_shipped_scale(world):
-    model = fit(world)
+    model = fit(world.people, world.places)
     with pytest.warns(CrosslevelWarning) as told:
         model.learn_confounding(labels=["sex == 2", "race == 'white'"])
     assert any("too few to learn tau" in str(w.message) for w in told)
@@ -178,7 +159,7 @@ def test_distribution_regression_has_its_own_intervals_only(world):
     other = DistributionRegression(n_features=16, categorical=["sex"], hyperparameters=given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        other.fit(world.people, world.places, **COUNTS, columns=COLUMNS)
+        other.fit(world.people, world.places, weight="weight", columns=COLUMNS, **PLACES)
     with pytest.raises(InputError, match="interval="):
         other.estimate(by="sex", interval="confounding")
     found = other.estimate(by="sex", rollup="all", n_draws=50)
@@ -222,10 +203,9 @@ def test_new_places_are_predicted_from_their_people(world):
     people = world.people.to_pandas()
     held = np.arange(60) % 6 == 0
     old, new = places.region[~held], places.region[held]
-    model = EcologicalInference(categorical=["sex"])
+    model = fit(people[people.region.isin(old)], places[places.region.isin(old)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(people[people.region.isin(old)], places[places.region.isin(old)], **COUNTS, columns=COLUMNS)
         found = model.predict_places(places[places.region.isin(new)], people=people)
     share = (places.dem / places.votes)[held]
     assert np.abs(found["estimate"] - share).mean() < 0.08

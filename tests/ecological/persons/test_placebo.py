@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 from scipy import special
 
-from crosslevel.ecological import EcologicalInference
+import crosslevel as cl
 from crosslevel.ecological.confounding import SHIPPED
-from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons import hidden_labels
 from crosslevel.ecological.persons.groups import Allowance
 from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
@@ -51,13 +50,13 @@ def halves_of(people: pd.DataFrame, totals: pd.DataFrame, columns: list[str]) ->
 
 def every_half(people: pd.DataFrame, totals: pd.DataFrame, columns: list[str], labels: list[str]) -> list[tuple]:
     """Hide some labels, one after another."""
-    model = EcologicalInference(categorical=columns, spatial=None, n_jobs=1)
+    known = cl.People(people, by="place", cluster="house", columns=columns, categorical=columns)
+    model = cl.EcologicalInference(spatial=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(people, totals, by="place", successes="yes", trials="all", columns=columns, cluster="house")
-    stream = open_people(people, None)
-    bins, cuts = comparison(model, stream, columns)
-    return hide_all(model, stream, bins, cuts, read_labels(labels, None, stream, model))
+        model.fit(known, cl.Places(totals, by="place", successes="yes", trials="all"))
+    bins, cuts = comparison(model, known, columns)
+    return hide_all(model, known, bins, cuts, read_labels(labels, None, known, model))
 
 
 def found(seed: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from crosslevel.ecological.persons.learner import solve_columns, solve_selection
 from crosslevel.errors import CrosslevelWarning, InputError
 
 Q, LABELS = 40, ["owns", "works", "insured", "drives"]
-GIVEN = {"by": "town", "successes": "yes", "trials": "all", "columns": ["race", "age"], "cluster": "house"}
+PEOPLE = {"by": "town", "columns": ["race", "age"], "cluster": "house"}
 
 
 def draw(rng, composition, places, n):
@@ -43,11 +43,12 @@ def make(selected=0.0, n=6000, seed=0):
 
 
 def fitted(world, **given):
-    people, totals, survey = world
+    people, totals, rows = world
+    survey = None if rows is None else cl.Survey(rows, outcome="voted", by="town", **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return cl.EcologicalInference(spatial=None, n_jobs=1).fit(
-            people, totals, **{**GIVEN, "survey": survey, "survey_outcome": "voted", "survey_by": "town", **given}
+        return cl.EcologicalInference(spatial=None).fit(
+            cl.People(people, **PEOPLE), cl.Places(totals, by="town", successes="yes", trials="all"), survey
         )
 
 
@@ -140,9 +141,7 @@ def test_too_few_columns_or_respondents_leave_the_default(worlds):
 def test_what_cannot_act_is_refused(worlds, tmp_path):
     people = worlds[0.0][0]
     with pytest.raises(InputError, match="survey="):
-        fitted(worlds[0.0], survey=None, survey_outcome=None, survey_by=None).learn_confounding(
-            labels=LABELS, survey=True
-        )
+        fitted((*worlds[0.0][:2], None)).learn_confounding(labels=LABELS, survey=True)
     with pytest.raises(InputError, match="selection="):
         fitted(worlds[0.0], selection=0.2).learn_confounding(labels=LABELS, survey=True)
     with pytest.raises(InputError, match="survey="):
@@ -150,7 +149,7 @@ def test_what_cannot_act_is_refused(worlds, tmp_path):
     cl.save(fitted(worlds[0.0]), tmp_path / "model")
     loaded = cl.load(tmp_path / "model")
     for call in (
-        lambda: loaded.learn_confounding(people, LABELS),
+        lambda: loaded.learn_confounding(LABELS, people=people),
         lambda: loaded.sensitivity("race", people=people, n_draws=50),
     ):
         with pytest.raises(InputError):

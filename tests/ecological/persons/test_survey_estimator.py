@@ -15,18 +15,25 @@ from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding, Tail
 from crosslevel.errors import CrosslevelWarning, InputError
 
 COLUMNS = ["age_group", "race", "sex"]
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": COLUMNS}
+PEOPLE = {"by": "region", "weight": "weight", "columns": COLUMNS, "categorical": ["sex"]}
+PLACES = {"by": "region", "successes": "dem", "trials": "votes"}
 SCALES = {"effect_variance": 0.2, "nugget": 0.05}
-ASKED = {"survey_outcome": "voted_dem", "survey_by": "region"}
+ASKED = {"outcome": "voted_dem", "by": "region"}
 
 
-def fitted(world, model=None, **given):
-    model = model or {}
+def fitted(world, *surveys, unmatched="error", **people):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return cl.EcologicalInference(
-            **{"categorical": ["sex"], "spatial": None, "hyperparameters": SCALES, "n_jobs": 1, **model}
-        ).fit(world.people, world.places, **{**COUNTS, **given})
+        return cl.EcologicalInference(spatial=None, hyperparameters=SCALES).fit(
+            cl.People(world.people, **PEOPLE | people),
+            cl.Places(world.places, **PLACES),
+            list(surveys),
+            unmatched=unmatched,
+        )
+
+
+def poll(data, **given):
+    return cl.Survey(data, **{**ASKED, **given})
 
 
 def rates(model, by="race", **options):
@@ -50,7 +57,7 @@ def asked(world):
 
 @pytest.fixture(scope="module")
 def model(world, asked):
-    return fitted(world, survey=asked, **ASKED)
+    return fitted(world, poll(asked))
 
 
 def truth(world, by, names):
@@ -126,7 +133,7 @@ def test_confounding_is_in_the_prior_and_not_added_again(model):
 
 def test_nobody_who_answers_is_no_survey(world, plain, asked):
     nobody = asked.set_column(7, "voted_dem", pa.nulls(asked.num_rows, pa.int8()))
-    found = fitted(world, survey=nobody, **ASKED)
+    found = fitted(world, poll(nobody))
     assert any("No respondent" in text for text in found.warnings_)
     assert any("1,500 without an answer" in text for text in found.warnings_)
     assert found.model_.surveyed is None
@@ -137,9 +144,9 @@ def test_nobody_who_answers_is_no_survey(world, plain, asked):
 def test_order_of_respondents_and_of_columns_changes_rounding_only(world, model, asked):
     order = np.random.default_rng(0).permutation(asked.num_rows)
     mixed = asked.take(pa.array(order)).select(asked.column_names[::-1])
-    found = fitted(world, survey=mixed, **ASKED)
+    found = fitted(world, poll(mixed))
     np.testing.assert_allclose(rates(found)["conf_low"], rates(model)["conf_low"], atol=1e-8)
-    turned = fitted(world, survey=asked, **ASKED, columns=COLUMNS[::-1])
+    turned = fitted(world, poll(asked), columns=COLUMNS[::-1])
     np.testing.assert_allclose(rates(turned)["conf_low"], rates(model)["conf_low"], atol=1e-8)
 
 
@@ -150,44 +157,40 @@ def test_regions_are_hardly_needed(world, model, asked):
     half = asked.set_column(0, "region", region)
     best = rates(model)["estimate"]
     for survey, by in ((asked, "state"), (asked.drop_columns(["region", "state"]), None), (half, "region")):
-        found = rates(fitted(world, survey=survey, survey_outcome="voted_dem", survey_by=by))
+        found = rates(fitted(world, poll(survey, by=by)))
         np.testing.assert_allclose(found["estimate"], best, atol=0.03)
         assert not np.array_equal(found["estimate"], best)
 
 
 def test_weights_count_as_many_as_they_leave(world, asked):
     even = asked.append_column("w", pa.array(np.full(asked.num_rows, 3.0)))
-    found = fitted(world, survey=even, **ASKED, survey_weight="w")
-    np.testing.assert_allclose(rates(found)["conf_low"], rates(fitted(world, survey=asked, **ASKED))["conf_low"])
+    found = fitted(world, poll(even, weight="w"))
+    np.testing.assert_allclose(rates(found)["conf_low"], rates(fitted(world, poll(asked)))["conf_low"])
     odd = asked.append_column("w", pa.array(np.where(np.arange(asked.num_rows) % 2, 3.0, 1.0)))
-    found = fitted(world, survey=odd, **ASKED, survey_weight="w")
+    found = fitted(world, poll(odd, weight="w"))
     assert found.survey_.surveys["effective"].to_pylist() == [pytest.approx(1500 * 16 / 20)]
     # replicates that hardly move the share: everybody counts
     moved = np.where(np.arange(1500) % 3, 1.001, 0.999) * odd["w"].to_numpy()
     again = odd.append_column("r1", pa.array(moved)).append_column("r2", odd["w"])
-    assert (
-        fitted(world, survey=again, **ASKED, survey_weight=["w", "r1", "r2"]).survey_.surveys["effective"][0].as_py()
-        == 1500
-    )
+    found = fitted(world, poll(again, weight=["w", "r1", "r2"]))
+    assert found.survey_.surveys["effective"].to_pylist() == [1500]
     rng = np.random.default_rng(0)
     for j in range(40):
         w = odd["w"].to_numpy() * rng.poisson(1.0, asked.num_rows)
         odd = odd.append_column(f"b{j}", pa.array(w))
-    boot = fitted(world, survey=odd, **ASKED, survey_weight=["w", *(f"b{j}" for j in range(40))])
+    boot = fitted(world, poll(odd, weight=["w", *(f"b{j}" for j in range(40))]))
     assert boot.survey_.surveys["effective"][0].as_py() == pytest.approx(1200, rel=0.5)
 
 
 def test_several_surveys_have_offsets_of_their_own(world):
     one, two = world.survey(800, shift=0.5, random_state=1), world.survey(700, shift=-0.5, random_state=2)
-    both = pa.concat_tables([one, two]).append_column("who", pa.array(["a"] * 800 + ["b"] * 700))
-    named = fitted(world, survey=both, **ASKED, survey_name="who")
+    named = fitted(world, poll(one, name="a"), poll(two, name="b"))
     assert named.survey_.surveys["survey"].to_pylist() == ["a", "b"]
     np.testing.assert_allclose(named.survey_.surveys["offset"].to_numpy(), [0.5, -0.5], atol=0.2)
-    mapped, listed = fitted(world, survey={"a": one, "b": two}, **ASKED), fitted(world, survey=[one, two], **ASKED)
-    for other in (mapped, listed):
-        np.testing.assert_allclose(rates(other)["estimate"], rates(named)["estimate"], atol=1e-9)
-    with pytest.raises(InputError, match="survey_name="):
-        fitted(world, survey=[one, two], **ASKED, survey_name="who")
+    turned = fitted(world, poll(two, name="b"), poll(one, name="a"))
+    np.testing.assert_allclose(rates(turned)["estimate"], rates(named)["estimate"], atol=1e-9)
+    with pytest.raises(InputError):
+        fitted(world, poll(one), poll(two))
 
 
 def test_published_shares_say_the_same_as_respondents(world, plain, asked):
@@ -197,7 +200,7 @@ def test_published_shares_say_the_same_as_respondents(world, plain, asked):
         for level, part in frame.groupby(column):
             query = f"{column} == {level!r}" if column == "race" else f"sex == {level}"
             rows.append({"subgroup": query, "dem": int(part.voted_dem.sum()), "votes": len(part), "source": "poll"})
-    found = fitted(world, evidence=pa.Table.from_pylist(rows))
+    found = fitted(world, cl.PublishedShares(pa.Table.from_pylist(rows)))
     known = truth(world, "race", ["race"])
     real = np.array([known[(level,)] for level in rates(found)["race"]])
     error = [np.abs(rates(one)["estimate"] - real).mean() for one in (plain, found)]
@@ -207,12 +210,12 @@ def test_published_shares_say_the_same_as_respondents(world, plain, asked):
     assert row["offset"] == pytest.approx(0.3, abs=0.2)
     # both tables ask the same people, so each counts less than alone
     assert row["respondents"] == pytest.approx(3000 / np.sqrt(2))
-    more = fitted(world, survey=asked, **ASKED, evidence=pa.Table.from_pylist(rows))
+    more = fitted(world, poll(asked), cl.PublishedShares(pa.Table.from_pylist(rows)))
     assert more.survey_.surveys["survey"].to_pylist() == ["survey", "poll"]
     with pytest.raises(InputError):
-        fitted(world, evidence={"subgroup": ["sex == 9"], "dem": [1], "votes": [2]})
+        fitted(world, cl.PublishedShares({"subgroup": ["sex == 9"], "dem": [1], "votes": [2]}))
     with pytest.raises(InputError):
-        fitted(world, evidence=pa.Table.from_pylist([*rows[:4], rows[0]]))
+        fitted(world, cl.PublishedShares(pa.Table.from_pylist([*rows[:4], rows[0]])))
 
 
 def test_several_outcomes_and_turnout(world, asked):
@@ -221,11 +224,11 @@ def test_several_outcomes_and_turnout(world, asked):
     places["other"] = places.votes - places.dem - places.rep
     names = np.where(asked["voted_dem"].to_numpy() == 1, "dem", np.where(np.arange(1500) % 3 == 0, "other", "rep"))
     survey = asked.append_column("choice", pa.array(names))
-    given = {**COUNTS, "successes": None, "survey": survey, "survey_outcome": "choice", "survey_by": "region"}
-    model = cl.EcologicalInference(categorical=["sex"], spatial=None, hyperparameters=SCALES, n_jobs=1)
+    known, model = cl.People(world.people, **PEOPLE), cl.EcologicalInference(spatial=None, hyperparameters=SCALES)
+    named = {"by": "region", "trials": "votes", "outcomes": ["dem", "rep", "other"], "population": "population"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        found = model.fit(world.people, places, **given, outcomes=["dem", "rep", "other"], population="population")
+        found = model.fit(known, cl.Places(places, **named), poll(survey, outcome="choice"))
     assert [p is None for p in found.model_.surveyed.confounding] == [True, False, False]
     table = found.estimate(by="race", rollup="all", n_draws=80)
     shares = table.to_frame("pandas").groupby("race").estimate.sum()
@@ -236,7 +239,7 @@ def test_several_outcomes_and_turnout(world, asked):
     assert len(set(found.survey_.moved["question"].to_pylist())) == len(others)
     wrong = survey.set_column(survey.num_columns - 1, "choice", pa.array(np.where(names == "other", "x", names)))
     with pytest.raises(InputError):
-        model.fit(world.people, places, **{**given, "survey": wrong}, outcomes=["dem", "rep", "other"])
+        model.fit(known, cl.Places(places, **named), poll(wrong, outcome="choice"))
 
 
 def test_what_a_survey_moved_is_told(model, asked):
@@ -254,7 +257,7 @@ def test_what_a_survey_moved_is_told(model, asked):
 
 @pytest.fixture(scope="module")
 def compared(world, asked):
-    return fitted(world, survey=asked, **ASKED, compare=True)
+    return fitted(world, poll(asked, compare=True))
 
 
 def test_simpler_methods_stand_beside_it(world, model, compared):
@@ -278,7 +281,7 @@ def test_simpler_methods_stand_beside_it(world, model, compared):
 def test_respondents_who_all_agree_are_not_certain(world, asked):
     frame = asked.to_pandas()
     frame.loc[frame.race == "black", "voted_dem"] = 1
-    table = fitted(world, survey=frame, **ASKED).survey_.compared.to_pandas()
+    table = fitted(world, poll(frame)).survey_.compared.to_pandas()
     row = table[(table.method == "respondents") & (table.level == "black")].iloc[0]
     n, z = (frame.race == "black").sum(), 1.959964
     assert [row.estimate, row.conf_low, row.conf_high] == pytest.approx([1.0, n / (n + z**2), 1.0], abs=1e-9)
@@ -297,22 +300,23 @@ def test_a_report_says_what_the_survey_moved(compared, plain):
 def test_surprising_evidence_converges():
     """Steps gain little each where published shares are far from what totals say: fifty were too few in a window of sizes."""
     n, far = 1000, nation(40, 60, n_states=4, random_state=0)
-    columns = ["race", "sex", "education"]
-    evidence = {"subgroup": ["race == 'black'", "race == 'white'"], "dem": [0.8 * n, 0.3 * n], "votes": [n, n]}
-    found = fitted(
-        far, {"spatial": "matern32", "hyperparameters": None}, evidence=evidence, columns=columns, coords=("lon", "lat")
-    )
+    known = cl.People(far.people, **PEOPLE | {"columns": ["race", "sex", "education"]})
+    shares = {"subgroup": ["race == 'black'", "race == 'white'"], "dem": [0.8 * n, 0.3 * n], "votes": [n, n]}
+    places = cl.Places(far.places, **PLACES, coords=("lon", "lat"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        found = cl.EcologicalInference().fit(known, places, cl.PublishedShares(shares))
     assert found.estimate(by="race", rollup="all", n_draws=50)["estimate"].max() > 0.7
 
 
 def test_a_survey_of_something_else_is_warned_of(world, asked):
     turned = asked.set_column(7, "voted_dem", pa.array([int(r != "white") for r in asked["race"].to_pylist()]))
-    assert any("standard deviations" in text for text in fitted(world, survey=turned, **ASKED).warnings_)
+    assert any("standard deviations" in text for text in fitted(world, poll(turned)).warnings_)
     yes = asked.set_column(7, "voted_dem", pa.array(np.where(np.arange(1500) % 20, 1, 0)))
-    assert any("The offset of 'survey'" in text for text in fitted(world, survey=yes, **ASKED).warnings_)
+    assert any("The offset of 'survey'" in text for text in fitted(world, poll(yes)).warnings_)
     women = asked.take(pa.array(np.flatnonzero((asked["sex"].to_numpy() == 2) | (np.arange(1500) % 3 == 0))))
-    assert any("other people" in text for text in fitted(world, survey=women, **ASKED).warnings_)
-    assert not any("other people" in text for text in fitted(world, survey=asked, **ASKED).warnings_)
+    assert any("other people" in text for text in fitted(world, poll(women)).warnings_)
+    assert not any("other people" in text for text in fitted(world, poll(asked)).warnings_)
 
 
 def test_a_saved_model_answers_alike_and_holds_no_respondent(world, model, tmp_path):
@@ -345,13 +349,13 @@ def test_a_saved_model_answers_alike_and_holds_no_respondent(world, model, tmp_p
 def test_selection_widens(world, asked, model):
     width = []
     for selection in (0.0, "measured", 0.3):
-        found = rates(fitted(world, survey=asked, **ASKED, selection=selection))
+        found = rates(fitted(world, poll(asked, selection=selection)))
         width.append(np.mean(found["conf_high"] - found["conf_low"]))
     assert width[0] < width[1] < width[2]
 
 
 def test_sensitivity_asks_the_survey_again(world, asked):
-    model = fitted(world, survey=asked, **ASKED)
+    model = fitted(world, poll(asked))
     found = model.sensitivity("race", contextual_variance=(0.0, 0.1), n_draws=50)
     assert set(found["contextual_variance"]) == {0.0, 0.1}
     wide = [found["conf_high"][found["contextual_variance"] == v] for v in (0.0, 0.1)]
@@ -362,14 +366,17 @@ def test_sensitivity_asks_the_survey_again(world, asked):
 @pytest.mark.parametrize(
     "change",
     [
-        {"survey_outcome": None},
-        {"survey_outcome": "nobody"},
-        {"survey_outcome": "race"},
-        {"survey_outcome": "sex"},
-        {"survey_by": "nobody"},
-        {"survey_weight": "nobody"},
-        {"survey_weight": "race"},
-        {"survey_name": "nobody"},
+        {"outcome": None},
+        {"outcome": "nobody"},
+        {"outcome": "race"},
+        {"outcome": "sex"},
+        {"outcome": 5},
+        {"by": "nobody"},
+        {"by": ["region"]},
+        {"weight": "nobody"},
+        {"weight": "race"},
+        {"weight": {"sex"}},
+        {"name": b"who"},
         {"compare": "yes"},
         {"selection": -0.1},
         {"selection": "guessed"},
@@ -377,42 +384,35 @@ def test_sensitivity_asks_the_survey_again(world, asked):
         {"selection": np.nan},
         {"selection": 10**30},
         {"selection": np.zeros(3)},
-        {"survey": []},
-        {"survey": 5},
-        {"survey_outcome": 5},
-        {"survey_by": ["region"]},
-        {"survey_name": b"who"},
-        {"evidence": 5},
+        {"data": []},
+        {"data": 5},
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(world, asked, change):
     with pytest.raises(InputError):
-        fitted(world, **{"survey": asked, **ASKED, **change})
-    if "selection" in change or "survey_by" in change:
-        with pytest.raises(InputError):  # without a survey too
-            fitted(world, **change)
+        fitted(world, poll(**{"data": asked, **change}))
 
 
 def test_codes_that_people_lack_are_named(world, asked):
     race = asked.column_names.index("race")
     strange = asked.set_column(race, "race", pa.array(["martian", *asked["race"].to_pylist()[1:]]))
     with pytest.raises(InputError):
-        fitted(world, survey=strange, **ASKED)
+        fitted(world, poll(strange))
     missing = asked.set_column(race, "race", pa.array([None, *asked["race"].to_pylist()[1:]]))
     with pytest.raises(InputError):
-        fitted(world, survey=missing, **ASKED)
+        fitted(world, poll(missing))
     with pytest.raises(InputError):
-        fitted(world, survey=asked.drop_columns(["race"]), **ASKED)
+        fitted(world, poll(asked.drop_columns(["race"])))
     place = asked.set_column(0, "region", pa.array(["nowhere", *asked["region"].to_pylist()[1:]]))
     with pytest.raises(InputError):
-        fitted(world, survey=place, **ASKED)
-    kept = fitted(world, survey=place, **ASKED, unmatched="drop")
+        fitted(world, poll(place))
+    kept = fitted(world, poll(place), unmatched="drop")
     assert kept.survey_.surveys["respondents"].to_pylist() == [1499]
     assert any("1 respondent" in text for text in kept.warnings_)
 
 
 def test_where_is_for_respondents_too(world, asked):
-    found = fitted(world, survey=asked, **ASKED, where="sex == 2", columns=["age_group", "race"])
+    """As far as a survey has the columns that it names."""
+    found = fitted(world, poll(asked), where="sex == 2", columns=["age_group", "race"])
     assert found.survey_.surveys["respondents"].to_pylist() == [int((asked["sex"].to_numpy() == 2).sum())]
-    with pytest.raises(InputError):
-        fitted(world, survey=asked, **ASKED, where="income > 0")
+    assert fitted(world, poll(asked), where="income > 0").survey_.surveys["respondents"].to_pylist() == [1500]

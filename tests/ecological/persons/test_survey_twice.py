@@ -10,8 +10,8 @@ import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.errors import CrosslevelWarning, InputError
 
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
-ASKED = {"survey_outcome": "voted_dem", "survey_by": "region"}
+PEOPLE = {"by": "region", "weight": "weight", "columns": ["age_group", "race", "sex"], "categorical": ["sex"]}
+ASKED = {"outcome": "voted_dem", "by": "region"}
 EVIDENCE = pd.DataFrame(
     {"subgroup": ["race == 'black'", "race == 'white'"], "source": "exit", "dem": [80, 40], "votes": [100, 100]}
 )
@@ -27,12 +27,16 @@ def asked(world):
     return world.survey(300, shift=0.3, random_state=2).to_pandas()
 
 
-def fitted(world, **given):
+def fitted(world, *surveys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return cl.EcologicalInference(
-            categorical=["sex"], spatial=None, hyperparameters={"effect_variance": 0.2, "nugget": 0.05}, n_jobs=1
-        ).fit(world.people, world.places, **{**COUNTS, "columns": ["age_group", "race", "sex"], **given})
+        return cl.EcologicalInference(spatial=None, hyperparameters={"effect_variance": 0.2, "nugget": 0.05}).fit(
+            cl.People(world.people, **PEOPLE), cl.Places(world.places, "region", "dem", "votes"), list(surveys)
+        )
+
+
+def poll(data, name="survey", **given):
+    return cl.Survey(data, **ASKED, name=name, **given)
 
 
 @pytest.mark.parametrize("again", ["rows", "columns", "types", "weights"])
@@ -45,41 +49,39 @@ def test_the_same_respondents_are_known_in_any_order(world, asked, again):
         "types": one.assign(voted_dem=one.voted_dem.astype(float)),
         "weights": one.sample(frac=1.0, random_state=2),
     }[again]
-    given = {"survey_weight": "w"} if again == "weights" else {}
+    given = {"weight": "w"} if again == "weights" else {}
     with pytest.raises(InputError):
-        fitted(world, survey={"a": one, "b": other}, **ASKED, **given)
+        fitted(world, poll(one, "a", **given), poll(other, "b", **given))
 
 
 def test_rows_pasted_twice_are_said(world, asked):
-    model = fitted(world, survey=pd.concat([asked, asked]), **ASKED)
+    model = fitted(world, poll(pd.concat([asked, asked])))
     assert any("2 times" in text for text in model.survey_.loud)
-    assert not any("times" in text for text in fitted(world, survey=asked, **ASKED).survey_.loud)
+    assert not any("times" in text for text in fitted(world, poll(asked)).survey_.loud)
 
 
 def test_a_source_of_evidence_is_no_survey_too(world, asked):
     with pytest.raises(InputError):
-        fitted(world, survey={"exit": asked}, evidence=EVIDENCE, **ASKED)
+        fitted(world, poll(asked, "exit"), cl.PublishedShares(EVIDENCE))
 
 
 def test_evidence_that_says_the_same_in_other_words_is_refused(world):
     respelled = EVIDENCE.assign(subgroup=["race=='black'", "race in ('white')"])
     with pytest.raises(InputError):
-        fitted(world, evidence=pd.concat([EVIDENCE, respelled], ignore_index=True))
+        fitted(world, cl.PublishedShares(pd.concat([EVIDENCE, respelled], ignore_index=True)))
     with pytest.raises(InputError):
-        fitted(world, evidence=pd.concat([EVIDENCE, EVIDENCE.assign(source="again")]))
+        fitted(world, cl.PublishedShares(pd.concat([EVIDENCE, EVIDENCE.assign(source="again")])))
     one = EVIDENCE.assign(source=["exit", " exit "])
-    assert fitted(world, evidence=one).survey_.surveys["survey"].to_pylist() == ["exit"]
+    assert fitted(world, cl.PublishedShares(one)).survey_.surveys["survey"].to_pylist() == ["exit"]
 
 
 def test_replicate_weights_that_tell_nothing_leave_the_number_of_kish(world, asked):
     weight = np.random.default_rng(0).gamma(2.0, 1.0, len(asked))
     kish = weight.sum() ** 2 / (weight**2).sum()
     for survey in (asked.assign(w=weight, r=weight), asked.assign(w=weight, r=weight[::-1], voted_dem=1)):
-        found = fitted(world, survey=survey, survey_weight=["w", "r"], **ASKED).survey_.surveys
+        found = fitted(world, poll(survey, weight=["w", "r"])).survey_.surveys
         assert found["effective"].to_pylist() == pytest.approx([kish])
     with pytest.raises(InputError):
-        fitted(world, survey=asked.assign(w=weight, r=0.0), survey_weight=["w", "r"], **ASKED)
-    with pytest.raises(InputError, match="survey_weight="):
-        fitted(world, survey=asked.assign(w=-weight), survey_weight="w", **ASKED)
-    with pytest.raises(InputError, match="survey_weight="):
-        fitted(world, survey=asked.assign(w=weight), survey_weight={"w"}, **ASKED)
+        fitted(world, poll(asked.assign(w=weight, r=0.0), weight=["w", "r"]))
+    with pytest.raises(InputError):
+        fitted(world, poll(asked.assign(w=-weight), weight="w"))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from scipy import special, stats
 
-from crosslevel.ecological import EcologicalInference
+import crosslevel as cl
 from crosslevel.ecological.confounding import SHIPPED, Confounding
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.logit_shift import shift_to_total
@@ -71,11 +71,12 @@ def confounded(world: World, column: int, by: Confounding, rng: np.random.Genera
 def answers(seed: int, n_places: int, sampled: int) -> list[dict[str, float]]:
     """Give a row for every group of the nation: estimate, intervals and truths."""
     world = make(seed, n_places, sampled)
-    model = EcologicalInference(categorical=list(SIZES), spatial=None, n_jobs=1)
+    people = cl.People(world.people, by="place", categorical=list(SIZES))
+    model = cl.EcologicalInference(spatial=None)
     rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(world.people, world.places, by="place", successes="yes", trials="all")
+        model.fit(people, cl.Places(world.places, by="place", successes="yes", trials="all"))
         rng = np.random.default_rng([seed, 1])
         for column, name in enumerate(SIZES):
             plain, wide = (

@@ -9,52 +9,36 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import IO
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
-from crosslevel.data.batches.delimited import (
-    CsvOptions,
-    DelimitedSource,
-    check_alike,
-    column_types_of,
-    header,
-    open_file,
-)
-from crosslevel.data.batches.formats import find_files
-from crosslevel.data.batches.sources import Part, Request, Source, check_unpacked, damaged
-from crosslevel.data.batches.stream import BATCH_SIZE, Batches
-from crosslevel.data.queries import Query, read_query
+from crosslevel.data.expressions import read_expression
+from crosslevel.data.readers.archives import Entry, entries, reading
 from crosslevel.data.signatures import checked
+from crosslevel.data.sql import MISSING_WORDS, check_names, find_files, mask_of
 from crosslevel.errors import FileError, InputError, unknown_name
 
-ENDINGS = {".csv": None, ".csv.gz": None, ".zip": None}
-CODES = re.compile(
-    r"(?P<two>ST|STATE)|(?P<three>POWSP|MIGSP)\d*|(?P<four>INDP|OCCP)\d*|(?P<five>(MIG|POW)?PUMA)\d*"
-    r"|(?P<any>RT|SERIALNO|NAICSP\d*|SOCP\d*)"
-)
-WIDTHS = {"two": 2, "three": 3, "four": 4, "five": 5, "any": 0}
-PERSON_FILE = re.compile(r"(psam_p|ss\d\dp|csv_p)(?P<state>\d\d|[a-z]{2})[a-z]?\.(csv|csv\.gz|zip)", re.IGNORECASE)
+FORMATS = {".csv": "csv", ".csv.gz": "csv", ".zip": "csv"}
+CODES = {
+    r"ST|STATE": 2,
+    r"(POWSP|MIGSP)\d*": 3,
+    r"(INDP|OCCP)\d*": 4,
+    r"(MIG|POW)?PUMA\d*": 5,
+    r"RT|SERIALNO|NAICSP\d*|SOCP\d*": 0,
+}
+"""Columns of codes and how wide they are; 0 for as written."""
+PERSON_FILE = re.compile(r"(psam_p|ss\d\dp|csv_p)(\d\d|[a-z]{2})[a-z]?\.(csv|csv\.gz|zip)", re.IGNORECASE)
 HOUSING_FILE = re.compile(r"(psam_h|ss\d\dh|csv_h)\w*\.(csv|csv\.gz|zip)", re.IGNORECASE)
-
 
 _POSTAL = (
     "AL AK . AZ AR CA . CO CT DE DC FL GA . HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH "
     "OK OR PA . RI SC SD TN TX UT VT VA . WA WV WI WY"
 )
-FIPS_OF_STATE = {
-    **{postal: f"{number:02d}" for number, postal in enumerate(_POSTAL.split(), start=1) if postal != "."},
-    "AS": "60",
-    "GU": "66",
-    "MP": "69",
-    "PR": "72",
-    "VI": "78",
-}
+FIPS_OF_STATE = {postal: f"{number:02d}" for number, postal in enumerate(_POSTAL.split(), start=1) if postal != "."}
+FIPS_OF_STATE |= {"AS": "60", "GU": "66", "MP": "69", "PR": "72", "VI": "78"}
 """FIPS state code of each postal code."""
 
 
@@ -62,14 +46,10 @@ FIPS_OF_STATE = {
 def read_acs_pums(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     columns: Sequence[str] | None = None,
-    where: str | Query | None = None,
+    where: str | None = None,
     states: Sequence[str | int] | str | int | None = None,
-    *,
-    column_types: Mapping[str, object] | None = None,
-    batch_size: int = BATCH_SIZE,
-    encoding: str = "utf-8",
-) -> Batches:
-    """Open person records of ACS PUMS for streaming.
+) -> pa.Table:
+    """Read person records of ACS PUMS.
 
     Parameters
     ----------
@@ -78,27 +58,24 @@ def read_acs_pums(
         households (``psam_h...``) beside them are passed over.
     columns : sequence of str, optional
         The columns to give; all by default.
-    where : str or Query, optional
-        The people to give, for example ``"AGEP >= 18 and CIT != 5"``.
+    where : str, optional
+        The people to give, for example ``"AGEP >= 18 and CIT <> 5"``.
     states : sequence, str or int, optional
         Only these, as postal codes or state codes: ``["AL", "06", 48]``. Files of other states are not opened.
-    column_types : mapping, optional
-        Types for columns that are read wrongly otherwise.
-    batch_size : int
-        The most rows of a batch.
-    encoding : str
-        The encoding of the files.
 
     Returns
     -------
-    Batches
-        One piece per file. Column names are in capitals. A blank means "not applicable" to the Census Bureau and stays
-        null, which an embedding treats as a level of its own: those whom a question does not concern are told apart,
-        not left out. Codes are text of fixed width, zeros in front: ``ST`` or ``STATE`` (2), ``PUMA`` (5), ``INDP`` and
-        ``OCCP`` (4), ``SERIALNO``, ``NAICSP`` and ``SOCP`` as written. Weights (``PWGTP``, ``PWGTP1`` to ``PWGTP80``)
-        and all else are whole numbers. For each ``PUMA`` column there is a further one that is unique in the nation:
-        ``puma_id``, state and PUMA in 7 characters (``puma10_id`` for ``PUMA10``, and so on; null where the record
-        belongs to another vintage of PUMAs, code -9).
+    pyarrow.Table
+        Column names are in capitals. A blank means "not applicable" to the Census Bureau and stays null. Codes are text
+        of fixed width, zeros in front: ``ST`` or ``STATE`` (2), ``PUMA`` (5), ``INDP`` and ``OCCP`` (4), ``SERIALNO``,
+        ``NAICSP`` and ``SOCP`` as written. Weights (``PWGTP``, ``PWGTP1`` to ``PWGTP80``) and all else are numbers. For
+        each ``PUMA`` column there is a further one that is unique in the nation: ``puma_id``, state and PUMA in 7
+        characters (``puma10_id`` for ``PUMA10``, and so on; null where the record belongs to another vintage of PUMAs,
+        code -9).
+
+    See Also
+    --------
+    crosslevel.People : takes the table, ``by="puma_id", weight="PWGTP", cluster="SERIALNO"``.
 
     Examples
     --------
@@ -106,186 +83,99 @@ def read_acs_pums(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder) / "psam_p01.csv"
     ...     _ = file.write_text("RT,SERIALNO,PUMA,ST,PWGTP,AGEP,WKHP\\nP,2019HU01,100,1,25,17,\\nP,2019HU01,100,1,31,44,40\\n")
-    ...     people = read_acs_pums(file, columns=["puma_id", "WKHP"]).to_table()
+    ...     people = read_acs_pums(file, columns=["puma_id", "WKHP"])
     >>> people.to_pylist()
     [{'puma_id': '0100100', 'WKHP': None}, {'puma_id': '0100100', 'WKHP': 40}]
     """
     wanted = None if states is None else state_codes(states)
-    types = {name.upper(): kind for name, kind in column_types_of(column_types).items()}
-    paths = [path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path)
-    files = [entry for one in paths for found in find_files(one, ENDINGS) for entry in entries(found)]
-    persons = [file for file in files if not HOUSING_FILE.fullmatch(file.short)]
-    _check_once(persons)
-    if not persons:
-        raise FileError(
-            f"{paths[0] if paths else 'path'} holds no person records; download the person files (psam_p..., csv_p...)."
-        )
-    kept = [file for file in persons if wanted is None or _may_hold(file, wanted)]
+    files = person_files(path)
+    kept = [file for file in files if wanted is None or _may_hold(file, wanted)]
     if not kept:
-        raise InputError(f"states={sorted(wanted or ())!r} are in none of the files; the first is {persons[0].name}.")
-    sources = [PumsSource(file.name, file.opener, types, encoding) for file in kept]
-    for name in types:
-        if not any(name in source.schema.names for source in sources):
-            raise unknown_name("column_types", name, sources[0].schema.names)
-    return Batches(sources, columns, _with_states(where, wanted, sources[0]), batch_size)
+        raise InputError(f"states={sorted(wanted or ())!r} are in none of the files; the first is {files[0].name}.")
+    return pa.concat_tables([_read(file, columns, where, wanted) for file in kept], promote_options="permissive")
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A file, or a member of an archive: full and short name, how to open it, and its size, unpacked."""
-
-    name: str
-    short: str
-    opener: Callable[[], IO[bytes]]
-    size: int
-
-
-def _check_once(files: Sequence[_Entry]) -> None:
-    """Refuse the same people twice, such as an archive beside what was unpacked from it."""
-    seen: dict[tuple[str, int], _Entry] = {}
-    for file in files:
-        first = seen.setdefault((re.sub(r"\.gz$", "", file.short.casefold()), file.size), file)
-        if first is not file:
-            raise FileError(f"{first.name} and {file.name} are of one name and size: people count twice; pass one.")
+def person_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Entry]:
+    """List the files of persons, in archives or not; the same people twice are refused."""
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    found = [entry for file in find_files(paths, "path", FORMATS) for entry in entries(file, ".csv")]
+    files: dict[tuple[str, int], Entry] = {}
+    for file in found:
+        if not HOUSING_FILE.fullmatch(file.short):
+            first = files.setdefault((file.short.casefold().removesuffix(".gz"), file.size), file)
+            if first is not file:
+                raise FileError(f"{first.name} and {file.name} are of one name and size: people count twice; pass one.")
+    if not files:
+        raise FileError(f"path={path!r} holds no person records; download the person files (psam_p..., csv_p...).")
+    return list(files.values())
 
 
-def entries(path: Path) -> Iterator[_Entry]:
-    """Give the file, or the CSV files of a zip."""
-    if path.suffix.casefold() != ".zip":
-        yield _Entry(str(path), path.name, open_file(str(path)), _size(path))
-        return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_unpacked(path, archive)
-            sizes = {info.filename: info.file_size for info in archive.infolist()}
-            members = sorted(n for n in sizes if n.casefold().endswith(".csv") and "__MACOSX" not in n)
-    except (zipfile.BadZipFile, OSError, RuntimeError) as error:  # NotImplementedError is a RuntimeError
-        raise damaged(str(path), "a zip archive", error) from error
-    if not members:
-        raise FileError(f"{path} holds no .csv file; is it the zip of the CSV version?")
-    for member in members:
-        yield _Entry(f"{path}:{member}", Path(member).name, _member(path, member), sizes[member])
+def names_of(file: Entry) -> dict[str, str]:
+    """Give the columns of a file by their names in capitals: until 2016 replicate weights were pwgtp1 to pwgtp80."""
+    with reading(file.name, "CSV"), file.open() as handle:
+        written = pyarrow.csv.open_csv(handle).schema.names
+    check_names(written, file.name)
+    names = {name.upper(): name for name in written}
+    if "PWGTP" not in names:
+        raise FileError(
+            f"{file.name} has no column PWGTP, so it is not a file of ACS person records; household files are not read here."
+        )
+    return names
 
 
-def _size(path: Path) -> int:
-    """Give the size of a file in bytes, unpacked: gzip writes it last."""
-    if path.suffix.casefold() != ".gz":
-        return path.stat().st_size
-    with path.open("rb") as packed:
-        packed.seek(max(path.stat().st_size - 4, 0))
-        return int.from_bytes(packed.read(4), "little")
+def _read(file: Entry, columns: Sequence[str] | None, where: str | None, wanted: set[str] | None) -> pa.Table:
+    """Read what is asked for of one file."""
+    names = names_of(file)
+    widths = {name: width for name in names for code, width in CODES.items() if re.fullmatch(code, name)}
+    state = next((name for name in ("ST", "STATE") if name in names), None)
+    pumas = {f"{name.lower()}_id": name for name in names if state and re.fullmatch(r"PUMA\d*", name)}
+    if wanted is not None and state is None:
+        raise FileError(f"{file.name} has no column ST or STATE, so states cannot be chosen from it; leave states out.")
+    kinds = {name: pa.string() if name in {*widths, *pumas} else pa.int64() for name in (*names, *pumas)}
+    given = list(kinds) if columns is None else list(columns)
+    for name in given:
+        if name not in kinds:
+            raise unknown_name("columns", name, list(kinds))
+    condition = None if where is None else read_expression(where, "where", pa.schema(kinds))
+
+    used = {*given, *(condition.columns if condition else ()), *((state,) if wanted else ())}
+    needed = {n for name in used for n in ((state, pumas[name]) if name in pumas else (name,))}
+    options = pyarrow.csv.ConvertOptions(
+        include_columns=[written for name, written in names.items() if name in needed],
+        column_types={names[name]: pa.string() for name in widths},
+        null_values=list(MISSING_WORDS),
+        strings_can_be_null=True,
+    )
+    with reading(file.name, "CSV"), file.open() as handle:
+        table = pyarrow.csv.read_csv(handle, convert_options=options)
+    found = {name.upper(): table[name] for name in table.column_names}
+    found |= {n: values.cast(pa.int64()) for n, values in found.items() if pa.types.is_null(values.type)}
+    found |= {name: _padded(found[name], width) for name, width in widths.items() if name in found}
+    for name in used & {*pumas}:
+        whole = pc.binary_join_element_wise(found[state], found[pumas[name]], "")
+        found[name] = pc.if_else(pc.starts_with(found[pumas[name]], "-"), pa.scalar(None, pa.string()), whole)
+    people = pa.table(found)
+    if wanted is not None:
+        people = people.filter(pc.is_in(people[state], pa.array(sorted(wanted))))
+    if condition is not None:
+        people = people.filter(pa.array(mask_of(people, condition)))
+    return people.select(given)
 
 
-def _member(path: Path, member: str) -> Callable[[], IO[bytes]]:
-    def opener() -> IO[bytes]:
-        with zipfile.ZipFile(path) as archive:  # the member keeps the file open until it is closed itself
-            return archive.open(member)
-
-    return opener
-
-
-def _may_hold(file: _Entry, wanted: set[str]) -> bool:
+def _may_hold(file: Entry, wanted: set[str]) -> bool:
     """Tell whether a file may hold one of the states, by its name."""
     named = PERSON_FILE.fullmatch(file.short)
-    if named is None or named["state"].casefold() == "us":
-        return True
-    return bool(state_codes([named["state"]], argument=file.name) & wanted)
+    return named is None or named[2].casefold() == "us" or bool(state_codes(named[2], file.name) & wanted)
 
 
-def _with_states(where: str | Query | None, wanted: set[str] | None, first: Source) -> str | Query | None:
-    if wanted is None:
-        return where
-    column = next((c for c in ("ST", "STATE") if c in first.schema.names), None)
-    if column is None:
-        raise FileError(
-            f"{first.name} has no column ST or STATE, so states cannot be chosen from it; leave states out."
-        )
-    chosen = f"{column} in ({', '.join(repr(code) for code in sorted(wanted))})"
-    return chosen if where is None else f"({read_query(where, 'where').text}) and {chosen}"
-
-
-class PumsSource(Source):
-    """One CSV file of person records, with codes as text and PUMA ids added."""
-
-    unit = "file"
-    n_parts = 1
-
-    def __init__(
-        self,
-        name: str,
-        opener: Callable[[], IO[bytes]],
-        column_types: Mapping[str, pa.DataType],
-        encoding: str = "utf-8",
-    ) -> None:
-        self.name = name
-        written = header(name, opener, CsvOptions(encoding=encoding))
-        check_alike(name, written)
-        names = {column.upper(): column for column in written}  # before 2017 the replicate weights were pwgtp1..pwgtp80
-        if written and "PWGTP" not in names:
-            raise FileError(
-                f"{name} has no column PWGTP, so it is not a file of ACS person records; household files are not read here."
-            )
-        self._widths = {c: _width(c) for c in names if _width(c) is not None and c not in column_types}
-        types = {names[c]: pa.string() for c in self._widths}
-        types |= {names[c]: kind for c, kind in column_types.items() if c in names}
-        self._file = DelimitedSource(name, opener, CsvOptions(types, encoding), keep_leading_zeros=False)
-        self._written = names
-        state = next((c for c in ("ST", "STATE") if c in names), None)
-        pumas = [c for c in names if re.fullmatch(r"PUMA\d*", c)] if state else []
-        self._derived = {f"{c.lower()}_id": (str(state), c) for c in pumas}
-        fields = [pa.field(c, _filled(self._file.schema.field(w).type)) for c, w in names.items()]
-        self.schema = pa.schema([*fields, *(pa.field(c, pa.string()) for c in self._derived)])
-
-    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
-        """Give the file."""
-        if start == 0:
-            yield Part(0, None, self._read(request))
-
-    def _read(self, request: Request) -> Iterator[pa.RecordBatch]:
-        needed = {n: None for column in request.schema.names for n in self._derived.get(column, (column,))}
-        fields = [
-            pa.field(self._written[n], request.schema.field(n).type if n in request.schema.names else pa.string())
-            for n in needed
-        ]
-        for part in self._file.parts(Request(pa.schema(fields), request.batch_size)):
-            for batch in part.batches:
-                yield self._finished(batch, list(needed), request.schema.names)
-
-    def _finished(self, batch: pa.RecordBatch, needed: list[str], wanted: list[str]) -> pa.RecordBatch:
-        columns = {}
-        for name in needed:
-            values = batch.column(self._written[name])
-            width = self._widths.get(name)
-            columns[name] = values if width is None else _padded(values, width)
-        for name, (state, puma) in self._derived.items():
-            if name in wanted:
-                whole = pc.binary_join_element_wise(columns[state], columns[puma], "")
-                other_vintage = pc.starts_with(columns[puma], "-")
-                columns[name] = pc.if_else(other_vintage, pa.scalar(None, pa.string()), whole)
-        return pa.RecordBatch.from_pydict({name: columns[name] for name in wanted})
-
-
-def _width(column: str) -> int | None:
-    """Give the width of a code, 0 for one that is kept as written, None for a number."""
-    found = CODES.fullmatch(column)
-    if found is None:
-        return None
-    return next(width for group, width in WIDTHS.items() if found[group])
-
-
-def _filled(kind: pa.DataType) -> pa.DataType:
-    """Take columns that are blank in the first block for whole numbers, as nearly all are."""
-    return pa.int64() if pa.types.is_null(kind) else kind
-
-
-def _padded(values: pa.Array, width: int) -> pa.Array:
+def _padded(values: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
     """Write codes with zeros in front: '1' and '1.0' (as other programs save them) as '01', '-9' as '-0009'."""
     text = pc.replace_substring_regex(values, r"\.0+$", "")
-    if width == 0:
-        return text
-    negative = pc.binary_join_element_wise("-", pc.utf8_lpad(pc.utf8_ltrim(text, "-"), width - 1, "0"), "")
-    padded = pc.if_else(pc.match_substring_regex(text, r"^[0-9]+$"), pc.utf8_lpad(text, width, "0"), text)
-    return pc.if_else(pc.match_substring_regex(text, r"^-[0-9]+$"), negative, padded)
+    digits = pc.utf8_lpad(pc.utf8_ltrim(text, "-"), max(width - 1, 0), "0")
+    padded = pc.if_else(
+        pc.starts_with(text, "-"), pc.binary_join_element_wise("-", digits, ""), pc.utf8_lpad(text, width, "0")
+    )
+    return pc.if_else(pc.match_substring_regex(text, r"^-?[0-9]+$"), padded, text) if width else text
 
 
 def state_codes(states: Sequence[str | int] | str | int, argument: str = "states") -> set[str]:

@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.checks import check_between, check_whole, read_seed
-from crosslevel.data.simulate.people import (
-    AGE_GROUPS,
-    EDUCATION,
-    GROUP_OF_AGE,
-    RACES,
-    URBAN,
-    Cells,
-    RegionDraw,
-    check_by,
-    composition_table,
-    draw_region,
-    rates,
-    truth_table,
-)
-from crosslevel.data.simulate.places import Plan, Settings, feature_collection, plan_nation
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.data.frames import as_names
+from crosslevel.data.simulate.people import LEVELS, draw_region, rates, truth_table
+from crosslevel.data.simulate.places import Settings, feature_collection, plan_nation
+from crosslevel.errors import unknown_name
 from crosslevel.typing import RandomState
 
-MOST_EFFECT = 100.0
-"""On a logit: beyond, everybody does the same."""
-LEAST_SHARE = 1e-9
-PEOPLE_SCHEMA = pa.schema(
-    {
-        "region": pa.dictionary(pa.int32(), pa.string()),
-        "weight": pa.float64(),
-        "sex": pa.int8(),
-        "age": pa.int16(),
-        "age_group": pa.dictionary(pa.int8(), pa.string(), ordered=True),
-        "race": pa.dictionary(pa.int8(), pa.string()),
-        "education": pa.dictionary(pa.int8(), pa.string(), ordered=True),
-        "income": pa.float64(),
-        "urban": pa.dictionary(pa.int8(), pa.string()),
-        "hours": pa.int16(),
-    }
-)
+PEOPLE = ("region", "weight", "sex", "age", "age_group", "race", "education", "income", "urban", "hours")
+ORDERED = ("age_group", "education")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +37,8 @@ class Nation:
         count`` (votes), ``dem, population``.
     polygons : dict
         GeoJSON FeatureCollection whose features tile the country, with properties ``region`` and ``state``.
-    cells : Cells
-        The whole population counted by region, sex, race, education, urban and age group.
+    counts : (3, n_regions, 2, 4, 5, 2, 4)
+        Everybody, voters and voters for dem, by region, sex, race, education, urban and age group.
 
     Examples
     --------
@@ -79,18 +51,13 @@ class Nation:
     places: pa.Table
     truth: pa.Table
     polygons: dict[str, Any] = field(repr=False)
-    cells: Cells = field(repr=False)
+    counts: npt.NDArray[np.int64] = field(repr=False)
 
     def __repr__(self) -> str:
         return (
             f"<Nation: {self.people.num_rows:,} people sampled in {self.places.num_rows:,} regions; "
             "see .people, .places, .truth and .true_rates(by=...)>"
         )
-
-    @cached_property
-    def composition(self) -> pa.Table:
-        """How many people of each subgroup live in each region: ``region, variable, level, population``."""
-        return composition_table(self.truth)
 
     def true_rates(self, by: str | Sequence[str] | None = None, rollup: str | None = None) -> pa.Table:
         """What share of each subgroup truly voted dem?
@@ -113,16 +80,19 @@ class Nation:
         >>> world.true_rates(by="sex", rollup="all").column_names
         ['sex', 'rate', 'count', 'dem', 'population']
         """
-        names = check_by(by)
+        names = () if by is None else as_names(by, "by")
+        for name in names:
+            if name not in LEVELS:
+                raise unknown_name("by", name, list(LEVELS), "variable with known truth")
         if rollup is None:
-            return rates(self.cells.over(names), self.places["region"].to_pylist(), "region", names)
+            return rates(self.counts, {"region": self.places["region"].to_pylist()}, names)
         if rollup == "all":
-            owner = np.zeros(self.places.num_rows, np.int64)
-            return rates(self.cells.over(names, owner, 1), None, "all", names)
-        if rollup == "state":
-            states, owner = np.unique(self.places["state"].to_numpy(), return_inverse=True)
-            return rates(self.cells.over(names, owner, len(states)), states, "state", names)
-        raise unknown_name("rollup", rollup, ["state", "all"], "choice")
+            return rates(self.counts.sum(axis=1, keepdims=True), {}, names)
+        if rollup != "state":
+            raise unknown_name("rollup", rollup, ["state", "all"], "choice")
+        states, owner = np.unique(self.places["state"].to_numpy(), return_inverse=True)
+        counts = np.stack([self.counts[:, owner == state].sum(axis=1) for state in range(len(states))], axis=1)
+        return rates(counts, {"state": states.tolist()}, names)
 
     def survey(self, n: int = 1000, *, shift: float = 0.0, random_state: RandomState = 0) -> pa.Table:
         """Ask so many voters, drawn anew from everybody, how they voted.
@@ -199,10 +169,6 @@ def nation(
     -------
     Nation
 
-    See Also
-    --------
-    crosslevel.data.simulate.write_nation : The same straight to files, for millions of people.
-
     Notes
     -----
     *Places.* Let g be a fresh smooth random field over the map (mean 0, standard deviation 1 over the regions, length
@@ -256,107 +222,34 @@ def nation(
     >>> world.places.column_names
     ['region', 'state', 'lon', 'lat', 'dem', 'votes', 'population']
     """
-    settings = check_settings(
-        n_regions, people_per_region, n_states, sampling_rate, turnout, contextual, spatial, place_sd, random_state
+    settings = Settings(
+        n_regions,
+        people_per_region,
+        n_states,
+        sampling_rate,
+        turnout,
+        contextual,
+        spatial,
+        place_sd,
+        read_seed(random_state),
     )
     plan = plan_nation(settings)
-    cells = Cells.empty(settings.n_regions)
-    draws = list(draw_people(plan, cells, range(settings.n_regions)))
+    draws = [draw_region(plan, i) for i in range(n_regions)]
+    counts = np.stack([counted for counted, _ in draws], axis=1)
+    people = {name: np.concatenate([asked[name] for _, asked in draws]) for name in draws[0][1]}
+    owner = np.repeat(np.arange(n_regions, dtype=np.int32), [len(asked["age"]) for _, asked in draws])
+    columns = {"region": pa.DictionaryArray.from_arrays(owner, plan.regions)}
+    for name, codes in people.items():
+        columns[name] = pa.array(codes, from_pandas=True)
+        if name in LEVELS and name != "sex":
+            columns[name] = pa.DictionaryArray.from_arrays(codes, LEVELS[name], ordered=name in ORDERED)
+    population, votes, dem = counts.sum(axis=tuple(range(2, counts.ndim)))
+    country = plan.country
+    places = {"region": plan.regions, "state": plan.states, "lon": country.lon, "lat": country.lat}
     return Nation(
-        people=people_table(plan, range(settings.n_regions), draws),
-        places=places_table(plan, cells),
-        truth=truth_table(cells, plan.regions),
-        polygons=feature_collection(plan.country, plan.regions, plan.states),
-        cells=cells,
-    )
-
-
-def check_settings(
-    n_regions: int,
-    people_per_region: int,
-    n_states: int,
-    sampling_rate: float,
-    turnout: float | None,
-    contextual: float,
-    spatial: float,
-    place_sd: float,
-    random_state: RandomState,
-) -> Settings:
-    """Refuse arguments that define no nation, each with a sentence."""
-    for name, value in (("n_regions", n_regions), ("people_per_region", people_per_region), ("n_states", n_states)):
-        check_whole(value, name, 1)
-    for name, share in (("sampling_rate", sampling_rate), ("turnout", turnout)):
-        if share is None and name == "turnout":
-            continue
-        if not isinstance(share, Real) or not LEAST_SHARE <= share <= 1.0:
-            hint = f" Did you mean {share / 100:g}?" if isinstance(share, Real) and 1 < share <= 100 else ""
-            raise InputError(f"{name}={share!r} is not a share above 0 ({LEAST_SHARE:g} or more) and up to 1.{hint}")
-    for name, size in (("contextual", contextual), ("spatial", spatial), ("place_sd", place_sd)):
-        check_between(size, name, -MOST_EFFECT if name == "contextual" else 0.0, MOST_EFFECT)
-    return Settings(
-        n_regions=int(n_regions),
-        people_per_region=int(people_per_region),
-        n_states=min(int(n_states), int(n_regions)),
-        sampling_rate=float(sampling_rate),
-        turnout=None if turnout is None else float(turnout),
-        contextual=float(contextual),
-        spatial=float(spatial),
-        place_sd=float(place_sd),
-        entropy=read_seed(random_state),
-    )
-
-
-def draw_people(plan: Plan, cells: Cells, regions: Sequence[int]) -> Iterator[RegionDraw]:
-    """Simulate regions one after the other, counting everybody into ``cells``."""
-    for i in regions:
-        draw = draw_region(plan, i)
-        cells.put(i, draw)
-        yield draw
-
-
-def people_table(plan: Plan, regions: Sequence[int], draws: Sequence[RegionDraw]) -> pa.Table:
-    """Lay the sampled people of some regions out as a table."""
-
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(draw, name) for draw in draws])
-
-    age, income = joined("age"), joined("income")
-    owner = np.repeat(np.asarray(regions, np.int32), [len(draw.age) for draw in draws])
-    columns = [
-        (owner, plan.regions),
-        joined("weight"),
-        joined("sex"),
-        age,
-        (GROUP_OF_AGE[age - 18].astype(np.int8), AGE_GROUPS),
-        (joined("race"), RACES),
-        (joined("education"), EDUCATION),
-        pa.array(income, mask=np.isnan(income)),
-        (joined("urban"), URBAN),
-        joined("hours"),
-    ]
-    arrays = [_column(values, kind) for values, kind in zip(columns, PEOPLE_SCHEMA.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=PEOPLE_SCHEMA)
-
-
-def _column(values: Any, kind: pa.DataType) -> pa.Array:
-    """Make a column out of numbers, or out of a pair of codes and levels."""
-    if isinstance(values, tuple):
-        codes, levels = values
-        return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(levels), ordered=kind.ordered)
-    return pa.array(values)
-
-
-def places_table(plan: Plan, cells: Cells) -> pa.Table:
-    """Lay the regions out as a table, with their votes."""
-    population, votes, dem = cells.over(())
-    return pa.table(
-        {
-            "region": pa.array(plan.regions),
-            "state": pa.array(plan.states),
-            "lon": pa.array(plan.country.lon),
-            "lat": pa.array(plan.country.lat),
-            "dem": pa.array(dem),
-            "votes": pa.array(votes),
-            "population": pa.array(population),
-        }
+        people=pa.table({name: columns[name] for name in PEOPLE}),
+        places=pa.table(places | {"dem": dem, "votes": votes, "population": population}),
+        truth=truth_table(counts, plan.regions),
+        polygons=feature_collection(country, plan.regions, plan.states),
+        counts=counts,
     )

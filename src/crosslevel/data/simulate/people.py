@@ -2,21 +2,21 @@
 
 All effects are in log odds. Ages run from 18 to 89, and c = (age - 18) / 72.
 
-Count a simulated nation's people and votes in cells, and read every true rate off them.
+Everybody is counted in cells, off which every true rate is read: an array of (population, voters, successes) by place, sex, race,
+education, urban and age group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.simulate.places import Plan, region_rng
-from crosslevel.errors import InputError, unknown_name
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import FloatArray
 
 RACES = ("white", "black", "hispanic", "other")
 EDUCATION = ("no diploma", "high school", "some college", "bachelor", "graduate")
@@ -42,43 +42,22 @@ MEAN_MINORITY = 0.35
 """Minority share at which the contextual effects are zero."""
 
 
-@dataclass(frozen=True)
-class RegionDraw:
-    """One region's counts, and its sampled people as integer codes.
-
-    Attributes
-    ----------
-    population, voters, successes : CELL_SHAPE int64
-        Everybody, those who voted, and those who voted ``dem``, in each cell.
-    sex, age, race, education, urban, hours : (n_sampled,) integers
-    income : (n_sampled,)
-        NaN where not told.
-    weight : (n_sampled,)
-        One over the probability of being sampled.
-    """
-
-    population: npt.NDArray[np.int64]
-    voters: npt.NDArray[np.int64]
-    successes: npt.NDArray[np.int64]
-    sex: npt.NDArray[np.int8]
-    age: npt.NDArray[np.int16]
-    race: npt.NDArray[np.int8]
-    education: npt.NDArray[np.int8]
-    urban: npt.NDArray[np.int8]
-    hours: npt.NDArray[np.int16]
-    income: FloatArray
-    weight: FloatArray
-
-
-def draw_region(plan: Plan, i: int) -> RegionDraw:
+def draw_region(plan: Plan, i: int) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[Any]]]:
     """Simulate everybody in region ``i``, count their votes and sample them.
+
+    Returns
+    -------
+    counts : (3, *CELL_SHAPE)
+        Everybody, those who voted, and those who voted ``dem``, in each cell.
+    people : dict of arrays
+        The sampled people as integer codes; income is NaN where not told.
 
     Examples
     --------
     >>> from crosslevel.data.simulate.places import Settings, plan_nation
     >>> plan = plan_nation(Settings(4, 10, 2, 0.1, None, 1.0, 0.35, 0.15, entropy=0))
-    >>> draw = draw_region(plan, 2)
-    >>> bool(draw.population.sum() == plan.population[2] == draw.voters.sum())
+    >>> (population, voters, _), people = draw_region(plan, 2)
+    >>> bool(population.sum() == plan.population[2] == voters.sum())
     True
     """
     rng = region_rng(plan.settings, i)
@@ -105,19 +84,18 @@ def draw_region(plan: Plan, i: int) -> RegionDraw:
 
     chance = _spread(plan.settings.sampling_rate, 1.0 + 0.35 * (group >= 2) - 0.2 * (race > 0) + 0.15 * (education > 2))
     asked = _systematic(chance, rng)
-    return RegionDraw(
-        population=tally.sum(axis=-1),
-        voters=tally[..., 2] + tally[..., 3],
-        successes=tally[..., 3],
-        sex=(sex[asked] + 1).astype(np.int8),
-        age=(age[asked] + 18).astype(np.int16),
-        race=race[asked].astype(np.int8),
-        education=education[asked].astype(np.int8),
-        urban=urban[asked].astype(np.int8),
-        hours=_hours(rng, sex[asked], age[asked]),
-        income=_told_income(rng, log_income[asked], education[asked]),
-        weight=1.0 / chance[asked],
-    )
+    age_asked, sex_asked, education_asked = age[asked], sex[asked], education[asked]
+    return np.stack([tally.sum(axis=-1), tally[..., 2] + tally[..., 3], tally[..., 3]]), {
+        "weight": 1.0 / chance[asked],
+        "sex": (sex_asked + 1).astype(np.int8),
+        "age": (age_asked + 18).astype(np.int16),
+        "age_group": group[asked].astype(np.int8),
+        "race": race[asked].astype(np.int8),
+        "education": education_asked.astype(np.int8),
+        "hours": _hours(rng, sex_asked, age_asked),
+        "income": _told_income(rng, log_income[asked], education_asked),
+        "urban": urban[asked].astype(np.int8),
+    }
 
 
 def _sigmoid(x: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
@@ -226,115 +204,54 @@ LEVELS: dict[str, tuple[int, ...] | tuple[str, ...]] = {
 """The variables the population is counted by, in the order of the cells' axes, and their levels."""
 
 GROUPINGS: tuple[tuple[str, ...], ...] = (("sex",), ("age_group",), ("race",), ("education",), ("sex", "age_group"))
-"""The groupings of the tables ``truth`` and ``composition``."""
+"""The groupings of the table ``truth``."""
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Counts of the whole population: one axis for places, then one per variable of ``LEVELS``.
-
-    Attributes
-    ----------
-    population, voters, successes : (n_places, 2, 4, 5, 2, 4) int32
-    """
-
-    population: npt.NDArray[np.int32]
-    voters: npt.NDArray[np.int32]
-    successes: npt.NDArray[np.int32]
-
-    @classmethod
-    def empty(cls, n_places: int) -> Cells:
-        """Make room for the counts of ``n_places`` places."""
-        return cls(*(np.zeros((n_places, *CELL_SHAPE), np.int32) for _ in range(3)))
-
-    def put(self, place: int, draw: RegionDraw) -> None:
-        """Store the counts of one place."""
-        self.population[place], self.voters[place], self.successes[place] = draw.population, draw.voters, draw.successes
-
-    def over(self, by: Sequence[str], owner: Int64Array | None = None, n_owners: int = 0) -> tuple[Int64Array, ...]:
-        """Sum out every variable but ``by`` (axes in that order), and places into ``owner`` if given."""
-        axes = tuple(1 + i for i, name in enumerate(LEVELS) if name not in by)
-        kept = [name for name in LEVELS if name in by]
-        order = (0, *(1 + kept.index(name) for name in by))
-        answer = []
-        for counts in (self.population, self.voters, self.successes):
-            sums = counts.sum(axis=axes, dtype=np.int64).transpose(order)
-            if owner is not None:
-                merged = np.zeros((n_owners, *sums.shape[1:]), np.int64)
-                np.add.at(merged, owner, sums)
-                sums = merged
-            answer.append(sums)
-        return tuple(answer)
-
-
-def check_by(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Read a grouping: names of ``LEVELS``, each once.
-
-    Examples
-    --------
-    >>> check_by("sex"), check_by(None)
-    (('sex',), ())
-    """
-    names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
-    for name in names:
-        if name not in LEVELS:
-            raise unknown_name("by", name, list(LEVELS), "variable with known truth")
-    if len(set(names)) < len(names):
-        raise InputError(f"by={list(names)!r} names a variable twice; name each once.")
-    return names
-
-
-def rates(counts: tuple[Int64Array, ...], places: Iterable[str] | None, place_name: str, by: Sequence[str]) -> pa.Table:
-    """Lay counts (n_places, levels of ``by``...) out as rows: place, the by columns, rate, count, dem, population.
+def rates(counts: npt.NDArray[np.int64], places: Mapping[str, Sequence[str]], by: Sequence[str]) -> pa.Table:
+    """Sum counts over all variables but some and lay them out as rows: place, the by columns, rate, count, dem, population.
 
     ``count`` is the number of votes; ``rate`` is dem / count, null where nobody voted.
 
+    Parameters
+    ----------
+    counts : (3, n_places, *CELL_SHAPE)
+    places : mapping
+        Name of the column of places, and their names; nothing where there is one that has none.
+    by : sequence of str
+
     Examples
     --------
-    >>> one = np.array([[10, 20]])
-    >>> rates((one, one, one // 2), ["R0001"], "region", ["sex"])["rate"].to_pylist()
-    [0.5, 0.5]
+    >>> counts = np.ones((3, 1, *CELL_SHAPE), int)
+    >>> rates(counts, {"region": ["R0001"]}, ["sex"])["count"].to_pylist()
+    [160, 160]
     """
-    population, voters, successes = counts
+    kept = [name for name in LEVELS if name in by]
+    sums = counts.sum(axis=tuple(2 + i for i, name in enumerate(LEVELS) if name not in by))
+    population, voters, successes = sums.transpose(0, 1, *(2 + kept.index(name) for name in by))
     index = np.indices(population.shape).reshape(population.ndim, -1)
-    columns: dict[str, pa.Array] = {}
-    if places is not None:
-        columns[place_name] = pa.array(list(places), pa.string()).take(pa.array(index[0]))
-    for axis, name in enumerate(by, start=1):
-        columns[name] = pa.array(LEVELS[name]).take(pa.array(index[axis]))
+    levels = [*places.items(), *((name, LEVELS[name]) for name in by)]
+    axes = index if places else index[1:]
+    columns = {name: pa.array(values).take(pa.array(axis)) for (name, values), axis in zip(levels, axes, strict=True)}
     count, dem = voters.ravel(), successes.ravel()
     columns["rate"] = pa.array(dem / np.maximum(count, 1), mask=count == 0)
     columns |= {"count": pa.array(count), "dem": pa.array(dem), "population": pa.array(population.ravel())}
     return pa.table(columns)
 
 
-def truth_table(cells: Cells, regions: Sequence[str]) -> pa.Table:
+def truth_table(counts: npt.NDArray[np.int64], regions: Sequence[str]) -> pa.Table:
     """Tabulate the true rate of every subgroup of ``GROUPINGS`` in every region.
 
     Examples
     --------
-    >>> truth_table(Cells.empty(2), ["R0001", "R0002"]).num_rows
+    >>> truth_table(np.zeros((3, 2, *CELL_SHAPE), int), ["R0001", "R0002"]).num_rows
     46
     """
     parts = []
     for by in GROUPINGS:
-        table = rates(cells.over(by), regions, "region", by)
+        table = rates(counts, {"region": regions}, by)
         levels = [" x ".join(map(str, row)) for row in zip(*(table[name].to_pylist() for name in by), strict=True)]
-        named = {
-            "region": table["region"],
-            "variable": pa.array([" x ".join(by)] * table.num_rows),
-            "level": pa.array(levels),
-        }
-        parts.append(pa.table(named | {n: table[n] for n in ("rate", "count", "dem", "population")}))
+        variable = pa.array([" x ".join(by)] * table.num_rows)
+        parts.append(
+            table.drop_columns(list(by)).add_column(1, "variable", variable).add_column(2, "level", pa.array(levels))
+        )
     return pa.concat_tables(parts).combine_chunks()
-
-
-def composition_table(truth: pa.Table) -> pa.Table:
-    """Tabulate how many people of each subgroup live in each region, out of the truth.
-
-    Examples
-    --------
-    >>> composition_table(truth_table(Cells.empty(1), ["R0001"])).column_names
-    ['region', 'variable', 'level', 'population']
-    """
-    return truth.select(["region", "variable", "level", "population"])

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import Voronoi, cKDTree
 
+from crosslevel.data.checks import check_between, check_whole
 from crosslevel.typing import FloatArray
 
 CENTER = (4.0, 51.0)
@@ -24,6 +25,10 @@ LAND_SHARE = 0.45
 """Share of the seeds that are land; leaves at least two cells of sea between the coast and the box."""
 WINDING = 0.22
 """How far a side's midpoint moves, at most, as a share of the side and of the way to the seed it moves to."""
+
+
+LEAST_SHARE, MOST_EFFECT = 1e-9, 100.0
+"""Of sampling and turnout; and on a logit, beyond which everybody does the same."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +235,7 @@ FIELD_RACE = np.array([0.0, 1.25, 1.1, 0.4])
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments that define a nation, checked; :func:`crosslevel.data.simulate.nation` explains them."""
+    """The arguments that define a nation; :func:`crosslevel.data.simulate.nation` explains them."""
 
     n_regions: int
     people_per_region: int
@@ -241,6 +246,15 @@ class Settings:
     spatial: float
     place_sd: float
     entropy: int
+
+    def __post_init__(self) -> None:
+        for name in ("n_regions", "people_per_region", "n_states"):
+            check_whole(getattr(self, name), name, 1)
+        check_between(self.sampling_rate, "sampling_rate", LEAST_SHARE, 1.0)
+        if self.turnout is not None:
+            check_between(self.turnout, "turnout", LEAST_SHARE, 1.0)
+        for name in ("contextual", "spatial", "place_sd"):
+            check_between(getattr(self, name), name, -MOST_EFFECT if name == "contextual" else 0.0, MOST_EFFECT)
 
 
 @dataclass(frozen=True)
@@ -307,8 +321,8 @@ def plan_nation(settings: Settings) -> Plan:
     (['R0001', 'R0002', 'R0003', 'R0004'], (4, 4))
     """
     rng = region_rng(settings, -1)
-    n = settings.n_regions
-    country = invent_country(n, settings.n_states, rng)
+    n, n_states = settings.n_regions, min(settings.n_states, settings.n_regions)
+    country = invent_country(n, n_states, rng)
     urban = _urban(country.xy, rng)
     race = _race(country.xy, urban, rng)
     minority = 1.0 - race[:, 0]
@@ -319,7 +333,7 @@ def plan_nation(settings: Settings) -> Plan:
     women = np.clip(0.515 + 0.016 * rng.normal(size=n), 0.3, 0.7)
     smooth = 0.9 * smooth_field(country.xy, 0.4, rng) - 0.5 * settings.contextual * _standard(minority)
     place = settings.spatial * smooth + settings.place_sd * rng.normal(size=n)
-    digits, state_digits = max(4, len(str(n))), max(2, len(str(settings.n_states)))
+    digits, state_digits = max(4, len(str(n))), max(2, len(str(n_states)))
     return Plan(
         settings=settings,
         country=country,

@@ -127,7 +127,7 @@ def measure_shares(
     if not several.any():
         raise InputError(
             "every place has people of one cluster only, so that nothing tells the sampling error of its shares: name a smaller "
-            "cluster= (the household, not the area that was sampled), give more people of each place, or counts as composition=."
+            "cluster= (the household, not the area that was sampled), give more people of each place, or GroupCounts."
         )
     wider = np.where(several, drawn / np.maximum(drawn - 1.0, 1.0), 0.0)
     cuts = np.append(0, np.searchsorted(number, number[BLOCK::BLOCK], side="left"))

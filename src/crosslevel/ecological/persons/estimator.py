@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from crosslevel.data.totals import match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import PlaceEstimator, describe_call
+from crosslevel.ecological.estimate import Described, PlaceEstimator, check_nouns
 from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.composition import known_shares
 from crosslevel.ecological.persons.groups import allowance_of, source_of
@@ -37,33 +37,14 @@ from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress, RandomState
 
 
-@dataclass(frozen=True, repr=False)
-class Described:
-    """A noun as provenance has it: what it means, without its data."""
-
-    name: str
-    roles: Mapping[str, Any]
-
-    def __repr__(self) -> str:
-        return f"{self.name}({', '.join(f'{n}={v!r}' for n, v in self.roles.items())})"
-
-
 def read_people(people: People | GroupCounts, places: Places) -> tuple[dict[str, Any] | None, People]:
     """Give people, and what was counted in columns of places where those stand for them."""
-    if not isinstance(places, Places):
-        raise InputError(
-            f"places is a {type(places).__name__}; pass crosslevel.Places(data, by=..., successes=..., trials=...)."
-        )
-    if isinstance(people, GroupCounts):
+    if isinstance(people, GroupCounts) and isinstance(places, Places):
         if places.margins is not None:
             raise InputError("margins are beside GroupCounts, which are counts themselves; leave margins out.")
         return asdict(people), people.people(places.table, places.by, places.trials)
-    if not isinstance(people, People):
-        raise InputError(
-            f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or crosslevel.GroupCounts(...)."
-        )
-    if people.cluster == people.place:
-        raise InputError(f"cluster={people.cluster!r} names the places themselves; name the column of households.")
+    check_nouns(people, places)
+    assert isinstance(people, People)
     return None, people
 
 
@@ -98,12 +79,11 @@ class EcologicalInference(PlaceEstimator):
     Attributes
     ----------
     hyperparameters_ : tuple of Hyperparameters
-        One for each question (turnout, then the outcomes); variances in squared logits, the length in kilometers or in the unit of
-        the coordinates.
+        One for each question (turnout, then the outcomes); variances in squared logits, the length in kilometers (or coordinates).
     log_evidence_ : float
         Laplace's approximation of the log evidence, of all questions together.
     convergence_ : dict
-        How the fit ended and what was learned. A fit that does not converge raises :class:`crosslevel.errors.ConvergenceError`.
+        How the fit ended and what was learned; one that does not converge is an error.
     confounding_ : LearnedConfounding or None
         What :meth:`learn_confounding` learned.
     margins_ : pyarrow.Table or None
@@ -126,7 +106,6 @@ class EcologicalInference(PlaceEstimator):
     --------
     crosslevel.ecological.DistributionRegression : a regression on mean embeddings; predicts the totals of places.
     crosslevel.ecological.rxc : when only counts of groups by place are known, not people.
-    crosslevel.ecological.bounds : what the margins imply with certainty.
 
     Notes
     -----
@@ -138,11 +117,9 @@ class EcologicalInference(PlaceEstimator):
     **Intervals.** That a subgroup behaves alike wherever it lives is not true and cannot be checked with totals. With
     ``interval="confounding"`` (the default) effects may differ from what composition says, by tau on the logit scale and by a factor
     for each column, and those of columns that mark their places are shrunk; every draw then meets the totals. Without a survey each
-    column's prior and confounding have heavy tails. The constants and what they were learned on stand in every result;
-    :meth:`learn_confounding` learns them by hiding columns that are known.
+    column's prior and confounding have heavy tails. :meth:`learn_confounding` learns the constants by hiding columns that are known.
 
-    People are counted where they are, by SQL: twice to fit and once for every estimate. The order of places and of people, the number of
-    threads and the kind of frame move answers by rounding only.
+    People are counted where they are, by SQL. Sums are equal to 1e-12 whatever the order, the threads and the frame.
 
     Examples
     --------
@@ -224,7 +201,6 @@ class EcologicalInference(PlaceEstimator):
         surveys, shares = read_surveys(survey)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         groups, people = read_people(people, places)
-        self.metric_ = places.metric
         found = self._read_places(places)
         with follow(progress, "Reading people") as tell:
             learned = learn_columns(people, int(self.n_bins))
@@ -244,7 +220,7 @@ class EcologicalInference(PlaceEstimator):
         weights = np.append(cells.total[lived], outside[:, 0])
         rows = np.append(cells.count.sum(axis=1)[lived], outside[:, 1]).astype(np.intp)
         found, cells = match_places(found, keys, weights, rows, unmatched), cells.inhabited()
-        terms, counted = self._terms(found), time.perf_counter()
+        terms, counted = self._terms(found, self._metric(places)), time.perf_counter()
         table, covariates = places.margins_table, places.covariates
         read = None if covariates is None else learn_covariates(found.table, covariates)
         known = None if table is None else known_shares(table, places.by, found.keys, bins)
@@ -280,10 +256,9 @@ class EcologicalInference(PlaceEstimator):
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
         kept = None if groups is not None else people  # made again from places where they are asked for
         roles: dict[str, Any] = {"people": people.roles(), "places": places.roles(), "groups": groups}
-        roles |= {"surveys": [one.name for one in surveys]}
-        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, roles, seed, quiet)
+        roles |= {"surveys": [*(one.name for one in surveys), *([] if shares is None else ["published shares"])]}
         self.margins_ = table
-        self.call_ = f"{describe_call(self, 'fit', {})[:-1]}{', '.join(map(repr, self._nouns(survey)))})"
+        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, roles, seed, quiet)
         sizes: dict[str, Any] = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
         sizes["bins_of_numbers"] = bins.describe_bins()
         self.convergence_ |= fitting.describe_columns(model) | sizes | ({} if summary is None else summary.facts())
@@ -317,8 +292,8 @@ class EcologicalInference(PlaceEstimator):
         ----------
         people : path, frame or stream, optional
             Those of :meth:`fit` when not given.
-        labels : sequence of str, mapping of name to query, or "auto"
-            What to hide: columns of 0 and 1 (or of true and false), or queries (``"tenure == 1"``), true of 5 to 95 % of people and
+        labels : sequence of str, mapping of name to condition, or "auto"
+            What to hide: columns of 0 and 1 (or of true and false), or conditions (``"tenure = 1"``), true of 5 to 95 % of people and
             not the same for all people of a place. "auto" takes every column of two values and the most common level of every other
             category, at most twenty, and warns of those it had to leave out. Eight or more are advised; with fewer than three the
             shipped tau is kept.
@@ -402,22 +377,16 @@ class EcologicalInference(PlaceEstimator):
         fitting.check_parameters(self)
 
     @property
-    def _metric(self) -> str:
-        return self.metric_
-
-    @property
     def counted_(self) -> bool:
         """Whether people are counts of groups in the table of places."""
         return self.arguments_["groups"] is not None
 
-    def _nouns(self, survey: Any) -> list[Described]:
-        """Describe what was fitted, without its data."""
-        people, places = self.arguments_["people"], dict(self.arguments_["places"])
-        if self.margins_ is not None:
-            places["margins"] = self.margins_.column_names
-        first = Described("GroupCounts", self.arguments_["groups"]) if self.counted_ else Described("People", people)
-        more = [] if survey is None else [Described("survey", {"names": self.arguments_["surveys"]})]
-        return [first, Described("Places", places), *more]
+    def _nouns(self) -> list[Described]:
+        told = self.arguments_
+        first = Described("GroupCounts", told["groups"]) if self.counted_ else Described("People", told["people"])
+        margins = {} if self.margins_ is None else {"margins": self.margins_.column_names}
+        more = [Described("Survey", {"name": name}) for name in told["surveys"]]
+        return [first, Described("Places", told["places"] | margins), *more]
 
     def _source(
         self, request: Request, question: Question, people: People, progress: Progress | None
@@ -433,14 +402,10 @@ class EcologicalInference(PlaceEstimator):
         return given.confounding, *describe_allowance(self.confounding_, given.confounding, given.shrinkage)
 
     def _open_people(self, people: Any, places: pa.Table | None = None) -> People:
-        if self.counted_ and people is None:
+        if people is None and self.counted_:
             made = self.places_.table if places is None else places
             return GroupCounts(**self.arguments_["groups"]).people(made, self.places_.by)
-        held = getattr(self, "people_", None)
-        if people is None and held is None:
-            raise InputError("people is missing: a loaded model does not hold them; pass people=, those of fit.")
-        given = held if people is None else people
-        return given if isinstance(given, People) else People(given, **self.arguments_["people"])
+        return super()._open_people(people)
 
     def _fitted_moments(self, stage: int) -> Moments:
         return fitted_rates(self.model_, stage)

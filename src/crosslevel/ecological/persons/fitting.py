@@ -193,7 +193,7 @@ def describe_input(
     if counted and short.mean() > 0.5:
         i = int(np.argmax(short))
         said.append(
-            f"composition counts fewer people than trials in {int(short.sum()):,} of {len(n):,} places, first {cells.total[i]:,.10g} "
+            f"GroupCounts count fewer people than trials in {int(short.sum()):,} of {len(n):,} places, first {cells.total[i]:,.10g} "
             f"people and {n[i]:,.10g} trials in {places.keys[i]!r}: who is in none of the groups is left out of every answer. Name "
             "columns for all groups, and give counts of people, not of thousands."
         )

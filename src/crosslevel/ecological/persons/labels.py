@@ -161,7 +161,9 @@ def _automatic(people: People) -> dict[str, str]:
             continue
         usable = {v: w for v, w in weights.items() if SHARES[0] <= w / total <= SHARES[1]}
         if usable:
-            found[name] = is_value(name, 1 if set(weights) == {0, 1} else max(sorted(usable), key=lambda v: usable[v]))
+            found[name] = is_value(
+                name, max(weights) if set(weights) == {0, 1} else max(sorted(usable), key=lambda v: usable[v])
+            )
     return found
 
 

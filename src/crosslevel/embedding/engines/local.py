@@ -1,4 +1,4 @@
-"""The engine of this machine: a thread per core, fused kernels."""
+"""The engine of this machine: a thread per core, fused kernels, the same sums to 1e-12 whatever the number of threads."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg, sparse, special
 
 from crosslevel.errors import ConvergenceError
-from crosslevel.numerics.logit_shift import logit, shift_to_total
+from crosslevel.numerics.logit_shift import logit
 from crosslevel.typing import FloatArray, IntArray
 
 LATENT_SD = float(np.pi / np.sqrt(3.0))
@@ -298,38 +298,3 @@ def _descend(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, int]:
         f"the slopes did not converge in {MOST_STEPS} steps (gradient {np.abs(gradient).max():.2g}); check the published means, or "
         "hold the slopes more strongly with a smaller shrinkage_groups."
     )
-
-
-def probabilities(
-    f: FloatArray, group: IntArray, weight: FloatArray, mean: FloatArray, *, binary: bool = True
-) -> tuple[FloatArray, FloatArray]:
-    """Shift the predictions of each group by one constant, so that their mean is the published one.
-
-    Parameters
-    ----------
-    f : (n_draws, M)
-        z'beta + a of each member.
-    group : (M,) int
-    weight : (M,)
-    mean : (P,)
-        NaN where there is none and nothing is shifted.
-    binary : bool
-
-    Returns
-    -------
-    value : (n_draws, M)
-    shift : (n_draws, P)
-
-    Examples
-    --------
-    >>> value, shift = probabilities(np.array([[0.0, 1.0]]), np.array([0, 0]), np.ones(2), np.array([0.3]))
-    >>> round(float(value.mean()), 12)
-    0.3
-    """
-    if binary:
-        found = shift_to_total(f, weight, group, mean)
-        return found.rate, found.shift
-    total = np.bincount(group, weight, len(mean))
-    now = np.array([np.bincount(group, weight * row, len(mean)) for row in f])
-    shift = mean - now / np.maximum(total, 1e-300)
-    return f + np.where(np.isnan(shift), 0.0, shift)[:, group], shift

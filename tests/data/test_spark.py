@@ -1,0 +1,82 @@
+"""People in a table of Spark are counted there, and the answer is that of the same people in a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from crosslevel import EcologicalInference, MeanEmbedding, People, Places
+from crosslevel.data.simulate import nation
+from crosslevel.errors import InputError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),  # of jax, where Spark starts its Java
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+WORLD = nation(24, 250, n_states=4)
+PEOPLE = {"by": "region", "weight": "weight", "cluster": "education", "columns": ["age", "sex", "race"]}
+PLACES = Places(WORLD.places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs a Java runtime")
+    before, folder = dict(os.environ), str(tmp_path_factory.mktemp("spark"))
+    os.environ |= {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    builder = sql.SparkSession.builder.master("local[2]").appName("crosslevel tests")
+    settings = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    for name, value in {**settings, "spark.local.dir": folder, "spark.sql.warehouse.dir": folder}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("people") / "people.parquet"
+    pq.write_table(WORLD.people, path)
+    return path
+
+
+def answered(data):
+    people = People(data, **PEOPLE, categorical=["sex"])
+    model = EcologicalInference(hyperparameters=SCALES).fit(people, PLACES)
+    old = {"women over 40": "sex = 2 and age > 40", "half": "age / 2 >= 20.5 and not race like 'w%'"}
+    named = model.estimate(subgroups=old, where="race in ('white', 'it''s') or age is null", n_draws=50)
+    return model, (model.estimate(by=["sex", "race"], rollup="all", n_draws=50), named)
+
+
+def test_spark_counts_what_duckdb_counts(path, session):
+    (here, expected), (there, found) = answered(path), answered(session.read.parquet(str(path)))
+    for one, other in zip(found, expected, strict=True):
+        for name in ("estimate", "std_error", "conf_low", "conf_high"):
+            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-9)
+    assert (there.cells_.clusters.cluster == here.cells_.clusters.cluster).all()
+    np.testing.assert_allclose(there.cells_.clusters.weight, here.cells_.clusters.weight, rtol=1e-12)
+    assert session.catalog.listTables() == []  # nothing is left behind
+    with pytest.raises(InputError):
+        People(session.read.parquet(str(path)), where="sex in (select 1)")
+
+
+def test_spark_embeds_what_duckdb_embeds(path, session):
+    here, there = (People(data, **PEOPLE, categorical=["sex"]) for data in (path, session.read.parquet(str(path))))
+    model = MeanEmbedding(n_features=32).fit(here)
+    one, other = (model.transform(people, subgroups={"old": "age > 60"}) for people in (here, there))
+    assert one.key_table.equals(other.key_table)
+    np.testing.assert_allclose(other.values, one.values, atol=1e-9)
