@@ -1,7 +1,7 @@
 """How long do the engines take over the same people, and in how much memory: threads here, Spark executors?
 
-Simulated people as wide as a census (223 columns, 340 regions) in parquet become 4,096 features per region: a first pass that learns
-columns and a second that embeds. Every engine runs in a process of its own, with two workers; memory is the peak of each
+Simulated people as wide as a census (223 columns, 340 regions) in parquet become 4,096 features per region: columns are learned, then
+people embedded. Every engine runs in a process of its own, with two workers; memory is the peak of each
 process, summed over driver and workers, the Java process too. The time begins when workers are up and have
 loaded the kernels. ``--study`` fits the 2024 study (needs CROSSLEVEL_DATA) to the people as a file, which DuckDB counts here, and as a
 DataFrame of Spark, and compares estimates.
@@ -84,8 +84,6 @@ def report(engine: str, found: dict[str, Any], of_study: bool) -> None:
             off = np.abs(np.subtract(here["some"], base["some"])).max() / np.abs(base["some"]).max()
             line += f", {ratio:.2f} times local (bar {ENGINES[engine]}; of processors {here['cpu'] / base['cpu']:.2f}), off by {off:.1e}"
     print(line, flush=True)
-    for text in here.get("checked", ()):
-        print(f"       {text}", flush=True)
 
 
 def start(engine: str) -> Any:
@@ -134,19 +132,21 @@ class Watch:
 def measure(name: str, folder: Path) -> dict[str, Any]:
     from census import census
 
-    from crosslevel.data import engines
-    from crosslevel.embedding import MeanEmbedding
+    from crosslevel import MeanEmbedding, People
 
-    engines.FRAME_ROWS = 5_000  # so that every worker gets some of the few
     watch, small = Watch(), census(20_000)
-    engine = start(name)
-    model = MeanEmbedding(N_FEATURES, categorical=small.categorical, engine=engine)
-    model.fit(small.table(), by="region", weight="weight").transform(small.table())  # loads the kernels everywhere
+    engine, model = start(name), MeanEmbedding(N_FEATURES)
+    roles = {"by": "region", "weight": "weight", "categorical": small.categorical}
+    first = next(iter(sorted(folder.iterdir())))
+    model.fit_transform(
+        People(first if name == "local" else engine.read.parquet(str(first)), **roles)
+    )  # loads the kernels
     time.sleep(0.5)
     load, cpu, began = os.getloadavg()[0], watch.cpu, time.perf_counter()
-    model.fit(folder, by="region", weight="weight")
+    people = People(folder if name == "local" else engine.read.parquet(str(folder)), **roles)
+    model.fit(people)
     fit, began = time.perf_counter() - began, time.perf_counter()
-    found = model.transform(folder)
+    found = model.transform(people)
     transform = time.perf_counter() - began
     time.sleep(0.5)
     return {
@@ -157,7 +157,6 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         "rss": watch.megabytes,
         "load": load,
         "some": found.values[:, ::64].ravel().tolist(),
-        "checked": found.checked,
     }
 
 

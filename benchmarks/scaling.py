@@ -70,7 +70,7 @@ COUNTED = {"by": "place", "successes": "yes", "trials": "votes", "coords": ("x",
 def embedding(n: int) -> Fit:
     rng = np.random.default_rng(0)
     people = pd.DataFrame(rng.normal(size=(n, 8)), columns=list("abcdefgh")).assign(region=np.arange(n) % 50)
-    return lambda: cl.MeanEmbedding(1024).fit(people, by="region").transform(people)
+    return lambda: cl.MeanEmbedding(1024).fit_transform(cl.People(people, by="region"))
 
 
 def ecological_people(n: int) -> Fit:

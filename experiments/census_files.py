@@ -34,7 +34,7 @@ class CensusFiles:
     folder : Path
     n_people : int
     categorical, numeric : tuple of str
-        Names of the columns of codes, for ``MeanEmbedding(categorical=...)``, and of amounts.
+        Names of the columns of codes, for ``People(categorical=...)``, and of amounts.
     n_encoded : int
         Positions the encoding gives them.
     """

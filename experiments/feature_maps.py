@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from census import census
 
+from crosslevel import MeanEmbedding, People
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.columns import Encoded
-from crosslevel.embedding import MeanEmbedding
 from crosslevel.numerics.features import FeatureMap, make_map, median_bandwidth
 from crosslevel.numerics.fused import Scratch, embed_piece, make_plan
 
@@ -97,7 +97,7 @@ def draw_one_hot(d: int) -> Data:
     n_categorical, n_real = SHAPES[d]
     plan = census(N_ROWS, n_regions=20, n_categorical=n_categorical, n_real=n_real, n_encoded=d, random_state=1)
     people = plan.table()
-    model = MeanEmbedding(2, categorical=plan.categorical).fit(people.drop_columns(["region", "weight"]))
+    model = MeanEmbedding(2).fit(People(people.drop_columns(["region", "weight"]), categorical=plan.categorical))
     assert model.n_inputs_ == d
     owner = np.repeat(np.arange(len(plan.widths)), plan.widths)
     return with_pairs("one-hot", model.encoder_.encode(people), owner)

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from us2024_data import LEAST_INCOME, NATURALISED
-
 from crosslevel.data.batches import open_batches
+from us2024_data import LEAST_INCOME, NATURALISED
 
 __all__ = [
     "DEVELOPMENT",

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-
 from crosslevel.data.batches import Batches, open_batches
+
 from crosslevel.data.regions import MergeReport, Regions, merge_regions
 from crosslevel.ecological import DistributionRegression
 from crosslevel.embedding import Embeddings, MeanEmbedding

@@ -15,8 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from crosslevel import MeanEmbedding
-from crosslevel.data.batches import open_batches
+from crosslevel import MeanEmbedding, People
 
 CODES = ["female", "race", "hispanic", "citizenship", "schl", "disability", "tenure", "group_quarters"]
 NUMBERS = ["age", "hh_income"]
@@ -24,8 +23,8 @@ SUBGROUPS = {
     "men": "female == 0",
     "women": "female == 1",
     "18-29": "age < 30",
-    "30-44": "30 <= age < 45",
-    "45-64": "45 <= age < 65",
+    "30-44": "age >= 30 and age < 45",
+    "45-64": "age >= 45 and age < 65",
     "65+": "age >= 65",
     **{name: f"eth5 == {k}" for k, name in enumerate(("white", "black", "hispanic", "asian", "other"), start=1)},
     **{
@@ -45,10 +44,10 @@ def main() -> None:
     folder = os.environ.get("CROSSLEVEL_DATA")
     if not folder:
         sys.exit("set CROSSLEVEL_DATA to the folder of real data")
-    people = open_batches(Path(folder) / "us2024" / "persons", where="adult_citizen == 1")
+    roles = {"by": "region", "columns": [*CODES, *NUMBERS], "weight": "weight", "categorical": CODES}
+    people = People(Path(folder) / "us2024" / "persons", **roles, where="adult_citizen = 1")
     start = time.perf_counter()
-    embedding = MeanEmbedding(options.features, options.map, categorical=CODES)
-    embedding.fit(people, by="region", columns=[*CODES, *NUMBERS], weight="weight")
+    embedding = MeanEmbedding(options.features, options.map).fit(people)
     fitted = time.perf_counter()
     alone = embedding.transform(people)
     once = time.perf_counter()
@@ -60,7 +59,7 @@ def main() -> None:
     print(
         f"{rows:,} adult citizens, {embedding.n_inputs_} encoded columns, {options.features:,} features ({options.map})"
     )
-    print(f"fit (one pass)                          {fitted - start:7.1f} s")
+    print(f"fit                                     {fitted - start:7.1f} s")
     print(f"{len(alone):6,} bags: regions                    {once - fitted:7.1f} s")
     print(
         f"{len(found):6,} bags: regions x 18 subgroups      {done - once:7.1f} s   ({(done - once) / (once - fitted):.2f} times)"

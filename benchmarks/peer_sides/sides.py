@@ -18,9 +18,10 @@ def ours_features(w: World) -> Answer:
 
     table = pa.table({"g": w["all_group"], **{f"x{j}": w["all_x"][:, j] for j in range(5)}})
     few = pa.table({"g": w["group"], **{f"x{j}": w["x"][:, j] for j in range(5)}})
-    emb = cl.MeanEmbedding(n_features=2048, bandwidth=2.0, random_state=0).fit(table, by="g")
-    emb.transform(table, by="g")
-    values = emb.transform(few, by="g").values
+    people = cl.People(table, by="g")
+    emb = cl.MeanEmbedding(n_features=2048, bandwidth=2.0, random_state=0).fit(people)
+    emb.transform(people)
+    values = emb.transform(people.with_data(few)).values
     return {"estimate": values @ values.T}
 
 

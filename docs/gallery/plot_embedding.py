@@ -15,11 +15,9 @@ import crosslevel as cl
 from crosslevel.data.simulate import nation
 
 world = nation(n_regions=120, people_per_region=150, random_state=0)
-embedding = cl.MeanEmbedding(n_features=512, categorical=["sex"], random_state=0)
 columns = ["age", "sex", "race", "education", "urban"]
-vectors = embedding.fit(world.people, by="region", columns=columns, weight="weight").transform(
-    world.people, by="region"
-)
+people = cl.People(world.people, by="region", weight="weight", columns=columns, categorical=["sex"])
+vectors = cl.MeanEmbedding(n_features=512, random_state=0).fit_transform(people)
 print(vectors)
 
 # %%

@@ -7,28 +7,28 @@ map to what composition says, or lets the weights of composition vary over the m
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg, optimize, special
+from scipy import linalg, optimize, sparse, special
 
 from crosslevel.numerics.kernels import distances, matern
 
 BIAS = 10.0
 STARTS = ((0.3, 0.3, 0.05, 0.05), (0.3, 0.3, 0.2, 0.05), (3.0, 0.3, 0.8, 0.05))
-"""First guesses of the variances of weights, field and nugget in units of those observed; third, the length by the usual distance."""
+"""First guesses of the variances of weights and field in units of that observed, of the length by the usual distance, of the nugget."""
 
 
 class Process:
     """Rows observed, and the scales of the prior: variance of weights and of the field, length, nugget."""
 
     def __init__(self, M, A, coords, k, n, product=False):
-        self.M, self.A, self.k, self.n, self.product = M, A, k, n, product
+        self.M, self.A, self.k, self.n, self.product = M, sparse.csr_array(A), k, n, product
         self.apart, self.gram = distances(coords, coords, "sphere"), M @ M.T
         self.start, self.f = np.log((k + 0.5) / (n - k + 0.5)), None
 
     def pieces(self, theta, A, B, gram):
         """Give the covariance of rows over the places A and B, and its derivatives by the logarithms of the scales."""
         weights, variance, length, nugget = np.exp(theta)
-        field, slope = (A @ one @ B.T for one in matern(self.apart, length, "matern32"))
-        own = nugget * (A @ B.T)
+        field, slope = (A @ (B @ one).T for one in matern(self.apart, length, "matern32"))
+        own = nugget * (A @ B.T).toarray()
         if self.product:
             both = weights * gram * field
             return BIAS + both + own, [both, 0.0 * both, weights * gram * slope, own]
@@ -66,13 +66,13 @@ class Process:
         return -value, -np.array(slopes)
 
     def fit(self):
-        """Learn the scales from several starts."""
+        """Learn the scales from the most promising start."""
         spread, own, usual = np.var(self.start), np.mean(np.diag(self.gram)), np.median(self.apart[self.apart > 0])
         first = np.array([spread / own, spread, usual, spread])
         bounds = [(np.log(v) - 12, np.log(v) + 7) for v in first]
         bounds[2] = (np.log(0.002 * usual), np.log(5 * usual))
-        tried = [optimize.minimize(self.cost, np.log(first * s), jac=True, bounds=bounds) for s in STARTS]
-        best = min(tried, key=lambda one: one.fun)
+        start = min((np.log(first * s) for s in STARTS), key=lambda theta: self.cost(theta)[0])
+        best = optimize.minimize(self.cost, start, jac=True, bounds=bounds)
         self.theta, self.evidence = best.x, -best.fun
         K = self.pieces(self.theta, self.A, self.A, self.gram)[0]
         self.f, self.alpha, self.W, self.L = self.mode(K)
@@ -80,6 +80,7 @@ class Process:
 
     def predict(self, M, A):
         """Give mean and covariance of the logits of other rows."""
+        A = sparse.csr_array(A)
         cross = self.pieces(self.theta, A, self.A, M @ self.M.T)[0]
         prior = self.pieces(self.theta, A, A, M @ M.T)[0]
         V = linalg.solve_triangular(self.L, np.sqrt(self.W)[:, None] * cross.T, lower=True)

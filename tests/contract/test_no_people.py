@@ -178,21 +178,16 @@ WORLD = nation(20, 60, n_states=4)
 PLANTED = WORLD.people.select(["region", "weight"])
 for _name, _seed in (("age", 1), ("income", 2)):
     PLANTED = PLANTED.append_column(_name, pa.array(np.random.default_rng(_seed).normal(50.0, 15.0, len(PLANTED))))
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
 SCALES = {"effect_variance": 0.3, "nugget": 0.02}
 
 
 def planted(cls: type) -> Any:
+    people = cl.People(PLANTED, by="region", weight="weight")
     if cls is cl.MeanEmbedding:
-        return cl.MeanEmbedding(n_features=64).fit(PLANTED, by="region", weight="weight")
-    if cls is cl.EcologicalInference:
-        people, places = (
-            cl.People(PLANTED, by="region", weight="weight"),
-            cl.Places(WORLD.places, "region", "dem", "votes"),
-        )
-        return cls(spatial=None, hyperparameters=SCALES).fit(people, places)
+        return cls(n_features=64).fit(people)
     settings = {"n_features": 64} if cls is DistributionRegression else {}
-    return cls(spatial=None, hyperparameters=SCALES, **settings).fit(PLANTED, WORLD.places, **COUNTS)
+    model = cls(spatial=None, hyperparameters=SCALES, **settings)
+    return model.fit(people, cl.Places(WORLD.places, "region", "dem", "votes"))
 
 
 def persons_in(blob: bytes, model: Any) -> int:

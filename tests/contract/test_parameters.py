@@ -26,7 +26,6 @@ EXEMPT = {
     "krls.Cost": MADE,
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),
     "data.simulate.Nation": MADE,
-    "embedding.BagSums": "the sums of one pass, which MeanEmbedding adds up; tested in tests/embedding",
     "data.readers.read_brfss": "needs a file of SAS; tested in tests/data",
     **dict.fromkeys(("errors.listed", "errors.nearest", "errors.unknown_name"), WORDS),
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from crosslevel.data.batches import open_batches
 from tests.harden import readers
 
-from crosslevel.data.batches import open_batches
 from crosslevel.errors import CrosslevelError, FileError
 
 

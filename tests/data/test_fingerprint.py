@@ -10,8 +10,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-
 from crosslevel.data.batches import open_batches
+
 from crosslevel.data.frames import fingerprint
 
 COLUMNS = {

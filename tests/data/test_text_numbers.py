@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from crosslevel.data.batches import open_batches
 from crosslevel.data.batches.sources import read_text_numbers
+
 from crosslevel.errors import InputError
 
 WRITTEN = {

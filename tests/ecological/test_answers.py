@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import special
 
+from crosslevel import People, Places
 from crosslevel.data.simulate import nation
 from crosslevel.data.simulate.nation import Nation
 from crosslevel.data.totals import Totals
@@ -340,21 +342,16 @@ def world() -> Nation:
     return nation(25, 60, n_states=4, turnout=0.6)
 
 
-OPTIONS = {
-    "by": "region",
-    "weight": "weight",
-    "successes": "dem",
-    "trials": "votes",
-    "population": "population",
-    "coords": ("lon", "lat"),
-}
+def nouns(world: Nation, population: str | None = None) -> tuple[People, Places]:
+    places = Places(world.places, "region", "dem", "votes", coords=("lon", "lat"), population=population)
+    return People(world.people, by="region", weight="weight"), places
 
 
-def solve(people: object, places: object, settings: dict[str, object] | None = None, **question: object) -> Estimates:
-    model = DistributionRegression(n_features=16, n_restarts=1, **(settings or {}))  # type: ignore[arg-type]
+def solve(people: People, places: Places, **question: object) -> Estimates:
+    model = DistributionRegression(n_features=16, n_restarts=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(people, places, **OPTIONS)  # type: ignore[arg-type]
+        model.fit(people, places)
         return model.estimate(n_draws=100, **question)  # type: ignore[arg-type]
 
 
@@ -365,20 +362,21 @@ def same(found: Estimates, expected: Estimates, rtol: float) -> None:
 
 @pytest.fixture(scope="module")
 def expected(world: Nation) -> Estimates:
-    return solve(world.people, world.places, by="sex")
+    return solve(*nouns(world, "population"), by="sex")
 
 
 def test_the_order_of_people_changes_rounding_only(world: Nation, expected: Estimates) -> None:
     """Whom the bandwidth and the sampling error are measured on does not depend on the order; sums do, in the last digits."""
     order = np.random.default_rng(0).permutation(world.people.num_rows)
-    same(solve(world.people.take(pa.array(order)), world.places, by="sex"), expected, 1e-6)
+    people, places = nouns(world, "population")
+    same(solve(people.with_data(world.people.take(pa.array(order))), places, by="sex"), expected, 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 @pytest.mark.parametrize("denominator", ["voters", "people", "turnout"])
 def test_a_subgroup_of_everybody_is_the_place(world: Nation, denominator: str) -> None:
     places = world.places
-    found = solve(world.people, places, subgroups={"everybody": "age >= 0"}, denominator=denominator)
+    found = solve(*nouns(world, "population"), subgroups={"everybody": "age >= 0"}, denominator=denominator)
     dem, votes, population = (np.asarray(places[c], dtype=float) for c in ("dem", "votes", "population"))
     rate = {"voters": dem / votes, "people": dem / population, "turnout": votes / population}[denominator]
     np.testing.assert_allclose(found["estimate"], rate, rtol=1e-12)
@@ -396,11 +394,10 @@ def test_without_accounting_the_mean_is_the_quadratures(world: Nation) -> None:
         sampling_error=False,
         hyperparameters={"effect_variance": 1.0, "spatial": 0.2, "length": 300.0, "nugget": 0.02},
     )
-    model.fit(
-        world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat")
-    )
+    people, places = nouns(world)
+    model.fit(people, places)
     found = model.estimate(by="sex", n_draws=2000)
-    parts = model.embedder_.transform(world.people, by=["region", "sex"])
+    parts = model.embedder_.transform(replace(people, by=["region", "sex"]))
     place = np.array([model.places_.keys.index(k) for k in parts.key_table["region"].to_pylist()])
     at = model.model_.moments(0, parts.values, place)
     expected = logistic_mean(at.mean, at.variance)

@@ -27,20 +27,13 @@ def places(coords=("lon", "lat"), population=None, **changed):
     return read_places(FOUR | changed, "town", "yes", "all", coords=coords, population=population)
 
 
-def model(**settings):
-    """A model that has read its places."""
-    found = EcologicalInference(**settings)
-    found.metric_ = "sphere"
-    return found
-
-
 @pytest.mark.parametrize(
     "given",
     [
         EcologicalInference(n_bins=1),
         EcologicalInference(spatial="matern"),
         EcologicalInference(inducing_points=1),
-        DistributionRegression(spatial=None, metric="plane"),
+        DistributionRegression(spatial=None, degrees=True),
         DistributionRegression(nugget="yes"),
         DistributionRegression(match_totals=None),
         DistributionRegression(sampling_error=2),
@@ -69,7 +62,7 @@ def test_parameters_of_one_that_mean_nothing(given):
 )
 def test_places_the_prior_cannot_use(settings, changed):
     with pytest.raises(InputError):
-        model(**settings)._terms(places(**changed))
+        EcologicalInference(**settings)._terms(places(**changed), "sphere")
 
 
 @pytest.mark.parametrize(
@@ -85,13 +78,13 @@ def test_places_the_prior_cannot_use(settings, changed):
     ],
 )
 def test_hyperparameters_that_cannot_be_taken(given):
-    terms = model()._terms(places())
+    terms = EcologicalInference()._terms(places(), "sphere")
     with pytest.raises(InputError):
         read_hyperparameters(given, terms, ("turnout", "yes"))
 
 
 def test_hyperparameters_for_all_questions_or_for_each():
-    terms = model(spatial=None)._terms(places())
+    terms = EcologicalInference(spatial=None)._terms(places(), "sphere")
     one, two = {"effect_variance": 1, "nugget": 0.1}, Hyperparameters(2.0, nugget=0.3)
     assert read_hyperparameters(None, terms, ("a",)) is None
     assert read_hyperparameters(one, terms, ("a", "b")) == [Hyperparameters(1.0, nugget=0.1)] * 2

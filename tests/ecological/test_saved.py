@@ -13,12 +13,24 @@ import crosslevel as cl
 from crosslevel.data.simulate import nation
 
 FIXED = {"effect_variance": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+PLACES = {"by": "region", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
 
 
 @pytest.fixture(scope="module")
 def world():
     return nation(30, 60, n_states=4)
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    return cl.People(world.people, by="region", weight="weight", categorical=["sex"])
+
+
+def make(**settings):
+    settings = {"n_features": 64, "hyperparameters": FIXED} | settings
+    if settings.get("feature_map") == "linear":
+        del settings["n_features"]
+    return cl.ecological.DistributionRegression(**settings)
 
 
 def through_a_file(model, folder):
@@ -40,12 +52,10 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_the_same_answers_bit_for_bit(world, tmp_path, name):
+def test_the_same_answers_bit_for_bit(world, people, tmp_path, name):
     settings, options = VARIANTS[name]
-    settings = {"n_features": 64, "categorical": ["sex"], "hyperparameters": FIXED} | settings
-    if settings.get("feature_map") == "linear":
-        del settings["n_features"]
-    model = cl.ecological.DistributionRegression(**settings).fit(world.people, world.places, **COUNTS | options)
+    kept, counted = people.kept(options.get("where")), {n: v for n, v in options.items() if n != "where"}
+    model = make(**settings).fit(kept, cl.Places(world.places, **PLACES | counted))
     loaded = through_a_file(model, tmp_path)
     for asked in ({"by": "sex", "rollup": "state"}, {"subgroups": {"old": "age >= 65"}}):
         assert loaded.estimate(**asked, n_draws=60, people=world.people).equals(model.estimate(**asked, n_draws=60))
@@ -55,28 +65,24 @@ def test_the_same_answers_bit_for_bit(world, tmp_path, name):
     assert loaded.get_params() == model.get_params()
 
 
-def test_new_places_are_predicted_alike(world, tmp_path):
+def test_new_places_are_predicted_alike(world, people, tmp_path):
     old, new = world.places.slice(0, 25), world.places.slice(25)
-    model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED)
     with pytest.warns(cl.errors.CrosslevelWarning):
-        model.fit(world.people, old, unmatched="drop", **COUNTS)
+        model = make().fit(people, cl.Places(old, **PLACES), unmatched="drop")
     loaded = through_a_file(model, tmp_path)
     assert loaded.predict_places(new, people=world.people).equals(model.predict_places(new))
 
 
-def test_the_spread_of_people_comes_back_bit_for_bit(world, tmp_path):
-    model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED).fit(
-        world.people, world.places, **COUNTS
-    )
+def test_the_spread_of_people_comes_back_bit_for_bit(world, people, tmp_path):
+    model = make().fit(people, cl.Places(world.places, **PLACES))
     loaded = through_a_file(model, tmp_path)
     one, two = model.model_.sampling.people, loaded.model_.sampling.people
     assert np.array_equal(one.root, two.root)
     assert one.rest == two.rest
 
 
-def test_what_is_made_again_is_made_alike(world, tmp_path):
-    model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED)
-    model.fit(world.people, world.places, **COUNTS)
+def test_what_is_made_again_is_made_alike(world, people, tmp_path):
+    model = make().fit(people, cl.Places(world.places, **PLACES))
     loaded = through_a_file(model, tmp_path)
     assert np.array_equal(model.model_.design.gram, loaded.model_.design.gram)
     for one, two in zip(model.model_.fits, loaded.model_.fits, strict=True):
@@ -84,11 +90,11 @@ def test_what_is_made_again_is_made_alike(world, tmp_path):
         assert np.array_equal(one.mode.alpha, two.mode.alpha)
 
 
-def test_every_type_of_column_of_places_survives(world, tmp_path):
+def test_every_type_of_column_of_places_survives(world, people, tmp_path):
     n = world.places.num_rows
     odd = world.places.append_column("day", pa.array([datetime.date(2024, 11, 5)] * n))
     odd = odd.append_column("half", pa.array([None, *["x"] * (n - 1)]).dictionary_encode())
-    model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED).fit(world.people, odd, **COUNTS)
+    model = make().fit(people, cl.Places(odd, **PLACES))
     loaded = through_a_file(model, tmp_path)
     assert loaded.places_.table.equals(model.places_.table)
     assert set(loaded.places_.column("day", "rollup")) == {datetime.date(2024, 11, 5)}

@@ -189,19 +189,18 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     keys = made.places["region"].to_pylist()
     held = keys[5:7]
     given = made.places.filter(pa.array([key not in held for key in keys]))
-    options: dict[str, Any] = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
-    names = made.people["region"].to_pylist()
-    people = made.people.filter(pa.array([n not in held for n in names]))
+    everyone = People(made.people, by="region", weight="weight")
+    people = everyone.with_data(made.people.filter(pc.invert(pc.is_in(made.people["region"], pa.array(held)))))
     h = {"effect_variance": 1.0, "spatial": 0.3, "length": 400.0, "nugget": 0.05, "group": 0.1}
     model = DistributionRegression(n_features=16, hyperparameters=h, group="state")
-    model.fit(people, given, coords=("lon", "lat"), **options)
+    model.fit(people, Places(given, "region", "dem", "votes", coords=("lon", "lat")))
     found = model.predict_places(made.places, people=made.people)
     assert found["region"].tolist() == keys
     old = model.predict_places()
     np.testing.assert_allclose(
         found["estimate"][[i for i, k in enumerate(keys) if k not in held]], old["estimate"], rtol=1e-10
     )
-    everybody = model.embedder_.transform(made.people, by="region")
+    everybody = model.embedder_.transform(everyone)
     M = everybody.values[[everybody.key_table["region"].to_pylist().index(k) for k in keys]] - model.model_.center
     xy = np.column_stack([np.asarray(made.places["lon"]), np.asarray(made.places["lat"])])
     states = np.unique(np.asarray(made.places["state"]), return_inverse=True)[1]
@@ -236,13 +235,9 @@ def test_new_people_in_another_unit_are_said(kind: Any) -> None:
     names = ["region", "weight", "age", "race"]
     people = made.people.select(names).filter(pc.is_in(made.people["region"], old["region"]))
     model = kind(spatial=None, hyperparameters={"effect_variance": 1.0, "nugget": 0.05})
-    totals = {"successes": "dem", "trials": "votes"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        if kind is EcologicalInference:
-            model.fit(People(people, by="region", weight="weight"), Places(old, "region", **totals))
-        else:
-            model.fit(people, old, by="region", weight="weight", **totals)
+        model.fit(People(people, by="region", weight="weight"), Places(old, "region", "dem", "votes"))
     others = made.people.select(names).filter(pc.is_in(made.people["region"], new["region"]))
     assert len(model.predict_places(new, people=others)["estimate"]) == 2
     months = others.set_column(2, "age", pc.multiply(others["age"], 12))

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-
 from crosslevel.data.batches import open_batches
 from crosslevel.data.queries import parse
+
 from crosslevel.embedding import MeanEmbedding
 from crosslevel.embedding.engines.local import LocalEngine
 from crosslevel.numerics.features import MAPS

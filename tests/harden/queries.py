@@ -8,9 +8,9 @@ import time
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from crosslevel.data.queries import parse
 from tests.harden.door import Door
 
-from crosslevel.data.queries import parse
 from crosslevel.errors import InputError
 
 __all__ = ["run"]

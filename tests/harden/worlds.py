@@ -273,17 +273,15 @@ def _names(frame: Any) -> list[str]:
 
 
 def _embedded(frames: dict[str, Any]) -> Answer:
-    model = cl.MeanEmbedding(n_features=16, bandwidth=1.5, n_jobs=1, categorical=["sex"])
-    found = model.fit(frames["people"], by="place", weight="w", columns=["age", "race", "sex"]).transform(
-        frames["people"]
-    )
+    columns = {"columns": ["age", "race", "sex"], "categorical": ["sex"]}
+    people = cl.People(frames["people"], by="place", weight="w", **columns)
+    found = cl.MeanEmbedding(n_features=16, bandwidth=1.5).fit_transform(people)
     return {"key": np.array([str(k[0] if isinstance(k, tuple) else k) for k in found.keys]), "values": found.values}
 
 
 def _learned_bandwidth(frames: dict[str, Any]) -> Answer:
-    model = cl.MeanEmbedding(n_features=16, n_jobs=1).fit(
-        frames["people"], by="place", weight="w", columns=["age", "race"]
-    )
+    people = cl.People(frames["people"], by="place", weight="w", columns=["age", "race"])
+    model = cl.MeanEmbedding(n_features=16).fit(people)
     return {"bandwidth": np.array(model.bandwidth_)}
 
 

@@ -60,40 +60,47 @@ def people() -> pa.Table:
     return pa.table(columns)
 
 
+def _people(data: object) -> cl.People:
+    return cl.People(data, by="region", columns=["x", "z"])
+
+
 def _embedding() -> cl.MeanEmbedding:
-    return cl.MeanEmbedding(n_features=128, bandwidth=1.0, n_jobs=1).fit(people(), by="region", columns=["x", "z"])
+    return cl.MeanEmbedding(n_features=128, bandwidth=1.0).fit(_people(people()))
 
 
 @cache
 def _reference() -> tuple[cl.MeanEmbedding, np.ndarray]:
     model = _embedding()
-    return model, model.transform(people()).values
+    with scratch() as folder:  # files, since sums are added file by file
+        _people_files(folder)
+        kept = folder / "pass.state"
+        return model, model.transform(_people(folder / "people"), checkpoint=kept).values
 
 
-def _people_file(folder: Path) -> None:
-    pq.write_table(people(), folder / "people.parquet", row_group_size=GROUP)
+def _people_files(folder: Path) -> None:
+    (folder / "people").mkdir()
+    for first in range(0, ROWS, GROUP):
+        pq.write_table(people().slice(first, GROUP), folder / "people" / f"part-{first:06}.parquet")
 
 
 def _embed(folder: Path, number: int = 0) -> np.ndarray:
-    """Embed with a checkpoint after every chunk."""
+    """Embed with a checkpoint after every file."""
     del number
-    found = _reference()[0].transform(folder / "people.parquet", checkpoint=folder / "pass.state", checkpoint_every=0.0)
-    return found.values
+    passes.EVERY = 0.0
+    return _reference()[0].transform(_people(folder / "people"), checkpoint=folder / "pass.state").values
 
 
 def _fit(folder: Path, number: int = 0) -> np.ndarray:
-    """Fit and embed by the command, with a checkpoint after every chunk."""
+    """Fit and embed by the command, with a checkpoint after every file."""
     del number
     from crosslevel.cli.app import run
 
     keep = passes.Checkpoint.keep
     passes.Checkpoint.keep = lambda self, *state, now=False: keep(self, *state, now=True)  # type: ignore[method-assign]
     try:
-        options = ["--n-features", "128", "--bandwidth", "1.0", "--jobs", "1", "--columns", "x", "--columns", "z"]
+        options = ["--n-features", "128", "--bandwidth", "1.0", "--columns", "x", "--columns", "z"]
         with Path(os.devnull).open("w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
-            code = run(
-                ["embed", str(folder / "people.parquet"), "--by", "region", *options, "--out", str(folder / "out")]
-            )
+            code = run(["embed", str(folder / "people"), "--by", "region", *options, "--out", str(folder / "out")])
         if code:
             raise KeyboardInterrupt  # the exit code of a command that was stopped while it read its options
     finally:
@@ -154,8 +161,8 @@ class Writer:
 
 
 WRITERS = {
-    "embed": Writer(_people_file, _embed, _embedded, None),
-    "fit": Writer(_people_file, _fit, _embedded, None),
+    "embed": Writer(_people_files, _embed, _embedded, None),
+    "fit": Writer(_people_files, _fit, _embedded, None),
     "save": Writer(_save, _save, _saved, "out.crosslevel"),
     "report": Writer(_report, _report, _reported, "out.html"),
     "document": Writer(_document, _document, _documented, "out.docx"),
@@ -281,7 +288,7 @@ def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
         },
         "read a folder that may not be read": lambda: open_batches(folder / "nowhere").to_table(),
         "resume from a checkpoint that may not be read": lambda: _reference()[0].transform(
-            people(), checkpoint=folder / "secret.state"
+            _people(people()), checkpoint=folder / "secret.state"
         ),
     }
 
@@ -326,7 +333,9 @@ def run_permissions(door: Door, rng: random.Random, until: float) -> None:
 def _unwritable(folder: Path) -> np.ndarray:
     warnings.simplefilter("ignore")
     model = _reference()[0]
-    return model.transform(people(), checkpoint=folder / "closed" / "new.state", checkpoint_every=0.0).values
+    _people_files(folder)
+    passes.EVERY = 0.0
+    return model.transform(_people(folder / "people"), checkpoint=folder / "closed" / "new.state").values
 
 
 def _write_on(folder: Path, seconds: float, number: int) -> int:

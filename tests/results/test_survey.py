@@ -84,12 +84,12 @@ def test_bags_embeddings_and_group_counts_carry_the_design():
     np.testing.assert_allclose(column(found), column(REPLICATES.means(PEOPLE, "ill", by="stratum")), rtol=1e-9)
 
     embedding = cl.MeanEmbedding(n_features=8, random_state=0).fit(
-        PEOPLE, by="stratum", columns=["ill", "age"], weight="w"
+        cl.People(PEOPLE, by="stratum", columns=["ill", "age"], weight="w")
     )
     places = pd.DataFrame({"stratum": np.arange(6), "total": 100.0})
 
     def embedded(weight):
-        return embedding.transform(PEOPLE.assign(w=weight), by="stratum", weight="w").values
+        return embedding.transform(cl.People(PEOPLE.assign(w=weight), by="stratum", weight="w")).values
 
     def counts(weight):
         own = PEOPLE.assign(w=weight)

@@ -329,8 +329,8 @@ def read_pairs(texts: Sequence[str], option: str, example: str = "name=value") -
 
     Examples
     --------
-    >>> read_pairs(["women over 65=sex == 2 and age >= 65"], "--subgroup")
-    {'women over 65': 'sex == 2 and age >= 65'}
+    >>> read_pairs(["women over 65=sex = 2 and age >= 65"], "--subgroup")
+    {'women over 65': 'sex = 2 and age >= 65'}
     """
     found: dict[str, str] = {}
     for text in texts:

@@ -1,6 +1,6 @@
 """What is known of subgroups, as it was written: an exit poll, a survey by state, a published crosstab.
 
-A row says how many of how many in a subgroup did it. The subgroup is a query over people, the columns it shares with places say where it
+A row says how many of how many in a subgroup did it. The subgroup is a condition on people, the columns it shares with places say where it
 holds. A poll with a design effect of 2 is entered with half its n.
 """
 
@@ -178,7 +178,7 @@ def _texts(table: pa.Table) -> list[str]:
     for i, value in enumerate(values):
         if value is not None and not isinstance(value, str) and value == value:
             raise InputError(
-                f"evidence row {i}: subgroup={value!r} is no query; write text such as 'sex == 2', or nothing."
+                f"published shares, row {i}: subgroup={value!r} is no condition; write text such as 'sex = 2', or nothing."
             )
     return [v.strip() if isinstance(v, str) else "" for v in values]
 

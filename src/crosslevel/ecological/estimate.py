@@ -53,7 +53,6 @@ class PlaceEstimator(BaseEstimator):
     hyperparameters_: tuple[Hyperparameters, ...]
     convergence_: dict[str, Any]
     arguments_: dict[str, Any]
-    metric_: str
 
     _unsaved: tuple[str, ...] = ("people_", "cells_")
     _never_saves_people = "fit it with a feature map that is not made of people, such as feature_map='sorf'"
@@ -87,7 +86,7 @@ class PlaceEstimator(BaseEstimator):
         by : str or sequence of str, optional
             Columns of people: a row for each value, or each combination of values. None may be missing; leave such people out with
             ``where="race is not null"``.
-        subgroups : mapping of name to query, optional
+        subgroups : mapping of name to condition, optional
             Subgroups by name; with ``by``, each is cut further. They may overlap.
         where : str, optional
             Ask about these people only.
@@ -246,9 +245,9 @@ class PlaceEstimator(BaseEstimator):
         given = held if people is None else people
         return given if isinstance(given, People) else People(given, **self.arguments_["people"])
 
-    @property
-    def _metric(self) -> str:
-        return self.metric_
+    def _metric(self, places: Places) -> str:
+        """Say how far apart places are."""
+        return places.metric
 
     def _check_common(self) -> None:
         """Refuse parameters of the constructor that mean nothing, or that cannot act with the others given."""
@@ -262,10 +261,10 @@ class PlaceEstimator(BaseEstimator):
                 "coords have no effect with spatial=None; leave them out of Places, or name a spatial kernel."
             )
         found = places.read()
-        read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
+        read_hyperparameters(self.hyperparameters, self._terms(found, self._metric(places)), found.totals.questions)
         return found
 
-    def _terms(self, places: PlaceTotals) -> Terms:
+    def _terms(self, places: PlaceTotals, metric: str) -> Terms:
         """Say which terms the prior has over these places."""
         if len(places) < LEAST_PLACES:
             raise InputError(
@@ -280,7 +279,7 @@ class PlaceEstimator(BaseEstimator):
                 )
             if len(np.unique(coords, axis=0)) < 2:
                 raise InputError("coords are the same for every place; correct them, or pass spatial=None.")
-            if self._metric == "sphere":
+            if metric == "sphere":
                 check_degrees(coords, places.keys)
         groups = []
         for name in as_groups(self.group):
@@ -290,7 +289,7 @@ class PlaceEstimator(BaseEstimator):
                 raise InputError(f"group={name!r} has one value in all places; name a column with several.")
             groups.append(np.array([number[v] for v in values], dtype=np.intp))
         first, second = (*groups, None, None)[:2]
-        settings = (self.spatial, coords, self._metric, bool(self.nugget), first, second)
+        settings = (self.spatial, coords, metric, bool(self.nugget), first, second)
         points = getattr(self, "inducing_points", None)
         by, level = getattr(self, "nugget_by", None), None
         levels: tuple[str, ...] = ()

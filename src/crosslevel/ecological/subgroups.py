@@ -159,13 +159,15 @@ def read_request(by: object, subgroups: Mapping[str, str] | None, where: str | N
         raise InputError(f"by names {SUBGROUP!r}, which is the key of named subgroups; rename that column of people.")
     if subgroups is not None and not isinstance(subgroups, Mapping):
         raise InputError(
-            f"subgroups={subgroups!r} is no mapping of a name to a query; pass subgroups={{'women over 65': 'sex == 2 and age >= 65'}}."
+            f"subgroups={subgroups!r} is no mapping of a name to a condition; pass subgroups={{'women over 65': 'sex = 2 and age >= 65'}}."
         )
     for name in subgroups or ():
         if not isinstance(name, str):
             raise InputError(f"subgroups has the name {name!r}, which is no text; write {str(name)!r}.")
     if not names and not subgroups and where is None:
-        raise InputError("nothing is asked for; pass by='column', subgroups={'name': 'query'} or where='query'.")
+        raise InputError(
+            "nothing is asked for; pass by='column', subgroups={'name': 'condition'} or where='condition'."
+        )
     return Request(names, dict(subgroups or {}), where)
 
 
@@ -239,7 +241,7 @@ def _rollup(places: PlaceTotals, name: str | None) -> Rollup:
 
 
 def labels_of(request: Request, schema: pa.Schema) -> Labels:
-    """Say what to tell people apart by; names and queries are checked against their columns."""
+    """Say what to tell people apart by; names and conditions are checked against their columns."""
     for name in request.by:
         if name not in schema.names:
             raise unknown_name("by", name, schema.names)

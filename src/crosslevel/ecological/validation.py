@@ -141,7 +141,7 @@ def _extended(fitted: PlaceEstimator, table: pa.Table) -> Terms:
     if coords is not None and known.coords_by is not None:
         keys = table[known.by].to_pylist()
         where = coordinates(table, known.coords_by, keys)
-        if fitted._metric == "sphere":
+        if terms.metric == "sphere":
             check_degrees(where, keys)
         coords = np.vstack([coords, where])
     groups: dict[str, IntArray] = {}

@@ -15,7 +15,7 @@ from crosslevel.data import frames
 from crosslevel.data.expressions import read_expression
 from crosslevel.data.frames import keys_of
 from crosslevel.data.sql import mask_of
-from crosslevel.embedding.state import BagSums
+from crosslevel.embedding.state import SMALL, BagSums
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.features import FeatureMap
 from crosslevel.results import Estimates, Provenance
@@ -121,11 +121,11 @@ def finish(state: BagSums, feature_map: FeatureMap, frame: frames.FrameKind = "p
         The map of the pass, whose constant linear part is applied here.
     frame : kind of dataframe to answer with.
     """
-    if not len(state):
+    if not state.bags:
         raise InputError("people has no rows left to embed; check the file and the where filter.")
-    keys = state.key_table()
-    order = _order(keys, state.subgroups)
-    empty = state.weight[order] <= 0
+    keys, bags, small = state.key_table(), list(state.bags.values()), state.small()
+    order = _order(keys, state.parts)
+    empty = small[1, order] <= 0
     warnings: tuple[str, ...] = ()
     if empty.any():
         gone = keys_of(keys.take(pa.array(order[empty])))
@@ -133,19 +133,19 @@ def finish(state: BagSums, feature_map: FeatureMap, frame: frames.FrameKind = "p
         order = order[~empty]
     if not len(order):
         raise InputError("every bag has a total weight of zero; check the weight column.")
-    weight = state.weight[order]
-    values = np.empty((len(order), state.n_features))
+    count, weight, squares = small[:, order]
+    values = np.empty((len(order), feature_map.n_features))
     for first in range(0, len(order), BLOCK):
         part = slice(first, first + BLOCK)
-        for j, i in enumerate(order[part]):
-            np.divide(state.row(int(i)), weight[first + j], out=values[first + j])
+        for j, i in enumerate(order[part], start=first):
+            np.divide(bags[i][SMALL:], weight[j], out=values[j])
         feature_map.finish(values[part], out=values[part])
     return Embeddings(
         values=values,
         key_table=keys.take(pa.array(order)),
         weight=weight,
-        n_rows=state.count[order],
-        effective_size=weight**2 / state.weight_squared[order],
+        n_rows=count.astype(np.int64),
+        effective_size=weight**2 / squares,
         warnings=warnings,
         frame=frame,
     )

@@ -35,6 +35,7 @@ from crosslevel.numerics.features import FeatureMap
 from crosslevel.typing import Progress
 
 FORMAT = 2
+"""Of checkpoints."""
 EVERY = 30.0
 """Seconds between two writings of a checkpoint, at least."""
 
@@ -61,6 +62,8 @@ def run_pass(
     progress : bool or callable, optional
         True for a bar on stderr; or a function, called with rows done and rows in all.
     """
+    if isinstance(people.table, Spark) and engine != "local":
+        raise InputError(f"engine={engine!r} is for people of this process, and these are Spark's; leave it out.")
     total = check_rows(people)
     with follow(progress, "Embedding people") as tell:
         if isinstance(people.table, Spark):
@@ -71,8 +74,8 @@ def run_pass(
                 tell(total, total)
         else:
             state = _sum_here(people, recipe, feature_map, engine, checkpoint, total, tell)
-    everybody = [key[-1] == ALL for key in state.keys] if recipe.subgroups else slice(None)
-    if (rows := int(state.count[everybody].sum())) != total:
+    rows = int(sum(bag[0] for key, bag in state.bags.items() if not recipe.subgroups or key[-1] == ALL))
+    if rows != total:
         raise InputError(
             f"people had {total:,} rows, and {rows:,} when they were embedded; leave them alone meanwhile."
         )
@@ -85,14 +88,14 @@ def _sum_here(
     """Sum people of this process; the sums of a file that is under way are apart until it is done."""
     work = find_engine(engine)
     file = None if checkpoint is None else Checkpoint(checkpoint, describe_job(people, recipe, feature_map, engine))
-    form = (feature_map.n_features, recipe.names, recipe.parts)
-    state, done, rows = (BagSums(*form), 0, 0) if file is None else file.begin(*form)
+    state = BagSums(recipe.names, recipe.parts)
+    done, rows = (0, 0) if file is None else file.begin(state)
     parts: Sequence[Path | None] = () if file is None else people.table.parts
     parts = parts or (None,)
     ended: tuple[BagSums, int, int] | None = None  # what may be written; nothing while a file is being added
     try:
         for number in range(done, len(parts)):
-            part = state if file is None else BagSums(*form)
+            part = state if file is None else BagSums(recipe.names, recipe.parts)
             with closing(people.batches(recipe.query, work.chunk_rows, file=parts[number])) as batches:
                 for sums in work.sum_chunks(recipe, feature_map, number_rows(batches)):
                     part.add(sums)
@@ -116,17 +119,10 @@ def _sum_here(
 def describe_job(people: People, recipe: Recipe, feature_map: FeatureMap, engine: str) -> str:
     """Name a job by a digest of what its sums depend on."""
     files = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in people.table.parts]
-    facts = {
-        "files": files,
-        "where": people.where,
-        "columns": [column.facts() for column in recipe.encoder.columns],
-        "unknown": recipe.encoder.unknown,
-        "query": recipe.query,
-        "subgroups": recipe.parts,
-        "map": {n: hashlib.sha256(a.tobytes()).hexdigest() for n, a in feature_map.to_arrays().items()},
-        "engine": engine,
-    }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+    columns = [column.facts() for column in recipe.encoder.columns]
+    arrays = [hashlib.sha256(array.tobytes()).digest() for array in feature_map.to_arrays().values()]
+    facts = [FORMAT, files, people.where, recipe.query, recipe.parts, columns, recipe.encoder.unknown, arrays, engine]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 class Checkpoint:
@@ -146,8 +142,8 @@ class Checkpoint:
         self.path, self.job = Path(path), job
         self._last, self._said = time.monotonic(), False
 
-    def begin(self, n_features: int, names: tuple[str, ...], parts: tuple[str, ...]) -> tuple[BagSums, int, int]:
-        """Give the sums to resume from, the number of files in them, and that of rows."""
+    def begin(self, state: BagSums) -> tuple[int, int]:
+        """Fill an empty state with the sums to resume from; give the numbers of files and of rows in them."""
         try:
             there, begun = self.path.resolve().parent.is_dir(), self.path.exists()
         except (OSError, ValueError) as error:  # too long, a null byte, half a pair of surrogates
@@ -156,14 +152,14 @@ class Checkpoint:
             raise FileError(f"checkpoint={str(self.path)!r}: its folder does not exist. Make it first.")
         clear_parts(self.path)  # a pass that was killed while it wrote left one, and this one may never write
         if not begun:
-            return BagSums(n_features, names, parts), 0, 0
-        facts, keys, arrays = self._read()
+            return 0, 0
+        facts = self._read(state)
         if facts["job"] != self.job:
             raise InputError(
-                f"checkpoint={str(self.path)!r} belongs to another job (other people, columns, bags or embedding); name another file, or "
-                "delete this one to begin anew."
+                f"checkpoint={str(self.path)!r} belongs to another job (other people, columns, bags, embedding or version); name another "
+                "file, or delete this one to begin anew."
             )
-        return BagSums.from_arrays(keys, names, arrays, parts), facts["files"], facts["rows"]
+        return facts["files"], facts["rows"]
 
     def keep(self, state: BagSums, files: int, rows: int, now: bool = False) -> None:
         """Write the sums of the first files if it is time to.
@@ -176,11 +172,10 @@ class Checkpoint:
         keys = pa.BufferOutputStream()
         with pa.ipc.new_stream(keys, (table := state.key_table()).schema) as stream:
             stream.write_table(table)
-        facts = json.dumps({"format": FORMAT, "job": self.job, "files": files, "rows": rows})
-        arrays = {"keys": np.frombuffer(keys.getvalue(), dtype=np.uint8), **state.to_arrays()}
+        facts, sums = json.dumps({"job": self.job, "files": files, "rows": rows}), list(state.bags.values())
         try:
             with whole_file(self.path) as beside, beside.open("wb") as out:
-                np.savez(out, facts=np.array(facts), **arrays)  # type: ignore[arg-type]
+                np.savez(out, facts=np.array(facts), keys=np.frombuffer(keys.getvalue(), dtype=np.uint8), sums=sums)
         except (FileError, OSError) as error:
             self._say(f"the checkpoint was not written, and the pass goes on without it: {error}")
         self._last = time.monotonic()
@@ -197,20 +192,14 @@ class Checkpoint:
             warnings.warn(text, CrosslevelWarning, stacklevel=6)
         self._said = True
 
-    def _read(self) -> tuple[dict[str, Any], list[tuple[Any, ...]], dict[str, Any]]:
-        """Give the facts, the keys and the arrays."""
+    def _read(self, state: BagSums) -> dict[str, Any]:
         try:
-            with np.load(self.path, allow_pickle=False) as kept:
-                arrays = dict(kept)
-            facts = json.loads(str(arrays["facts"]))
-            table = pa.ipc.open_stream(arrays["keys"].tobytes()).read_all()
-            newer = facts["format"] > FORMAT
-            keys = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+                facts, keys, sums = (kept[name] for name in ("facts", "keys", "sums"))
+            state.restore(pa.ipc.open_stream(keys.tobytes()).read_all(), sums)
+            return dict(json.loads(str(facts)))
         except (
             *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, TypeError, EOFError, AttributeError),
             RuntimeError,  # "encrypted", and unknown compression, which is a NotImplementedError
         ) as error:
             raise FileError(f"{self.path} is not a whole checkpoint ({error}); delete it to begin anew.") from error
-        if newer:
-            raise FileError(f"{self.path} was written by a newer crosslevel; upgrade, or delete it to begin anew.")
-        return facts, keys, arrays

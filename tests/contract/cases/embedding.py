@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from tests.contract.case import Case, With
 
-from crosslevel import MeanEmbedding
+from crosslevel import MeanEmbedding, People
 from crosslevel.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -23,21 +23,25 @@ PEOPLE = pa.table(
 STRANGERS = PEOPLE.slice(0, 20).set_column(2, "party", pa.array(["green"] * 20))
 
 
+def people(data=PEOPLE):
+    return People(data, by="town", weight="w", categorical=["sex"])
+
+
 def make(**given):
-    return MeanEmbedding(**{"n_features": 16, "n_jobs": 1, **given})
+    return MeanEmbedding(**{"n_features": 16, **given})
 
 
 def fit(model):
-    return model.fit(PEOPLE, by="town", weight="w")
+    return model.fit(people())
 
 
 def answer(model):
     try:
-        strangers = model.transform(STRANGERS).values
+        strangers = model.transform(people(STRANGERS)).values
     except InputError as error:
         assert "'green'" in str(error)  # noqa: PT017 - the answer of unknown="error"
         strangers = np.zeros(0)
-    return {"people": model.transform(PEOPLE).values, "strangers": strangers}
+    return {"people": model.transform(people()).values, "strangers": strangers}
 
 
 CASES = [
@@ -50,12 +54,10 @@ CASES = [
             "n_features": [32, 7, 0, With(16, feature_map="linear", n_features=4096)],
             "feature_map": ["rff", "fastfood", "nystrom", "landmarks", "nonsense"],
             "bandwidth": [2.0, "mean", -1.0],
-            "categorical": [["sex"], ["nobody"], "sex"],
             "unknown": ["ignore", "nonsense"],
             "random_state": [1, np.random.default_rng(0), np.random.RandomState(0), -1, 0.5],
             "engine": ["nonsense", 3],
         },
-        neutral={"n_jobs": "threads change nothing"},
         people={n: PEOPLE[n].to_numpy(zero_copy_only=False) for n in PEOPLE.column_names},
         transformer=True,
     )

@@ -324,12 +324,13 @@ def test_draws_along_directions_have_the_moments(points, monkeypatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 def test_the_switch_is_said_and_the_model_is_saved(monkeypatch, tmp_path) -> None:
-    counted = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
     world = nation(50, 40, n_states=4)
-    exact = DistributionRegression(32, categorical=["sex"]).fit(world.people, world.places, **counted)
+    people = cl.People(world.people, by="region", weight="weight", categorical=["sex"])
+    places = cl.Places(world.places, "region", "dem", "votes", coords=("lon", "lat"))
+    exact = DistributionRegression(32).fit(people, places)
     monkeypatch.setattr("crosslevel.ecological.regression.model.EXACT_PLACES", 30)
     monkeypatch.setattr("crosslevel.ecological.regression.model.DIRECTIONS", 16)
-    model = DistributionRegression(32, categorical=["sex"]).fit(world.people, world.places, **counted)
+    model = DistributionRegression(32).fit(people, places)
     assert model.model_.feature_error[0].points == 16
     assert len(set(model.warnings_) - set(exact.warnings_)) == 1
     assert len(model.model_.points[0]) == 1
@@ -340,7 +341,7 @@ def test_the_switch_is_said_and_the_model_is_saved(monkeypatch, tmp_path) -> Non
     a, b = (m.estimate(by="sex", rollup="all", n_draws=50, people=world.people) for m in (model, again))
     assert a["estimate"].tolist() == b["estimate"].tolist()
     assert 0.8 <= model.cross_validate(k=5).diagnostics["coverage"] <= 1.0
-    fewer = DistributionRegression(32, categorical=["sex"], rank=16)
-    fewer.fit(world.people, world.places.slice(0, 45), **counted, unmatched="drop")
+    fewer = DistributionRegression(32, rank=16)
+    fewer.fit(people, replace(places, data=world.places.slice(0, 45)), unmatched="drop")
     new = fewer.predict_places(world.places, people=world.people).to_frame("pandas").tail(5)
     assert (new["conf_low"] < new["conf_high"]).all()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from scipy import special
 
+from crosslevel import People, Places
 from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.answers import Setting, answer
@@ -184,9 +185,9 @@ def people_world(seed: int) -> tuple[pa.Table, pa.Table, FloatArray]:
     kind = (rng.uniform(size=n) < rng.beta(3, 3, PLACES)[town]).astype(int)
     age = 45 + 12 * rng.standard_normal(n) + (4 * rng.standard_normal(PLACES))[town] + 8 * kind
     population = pa.table({"town": town, "kind": pa.array(kind.astype(str)), "age": age})
-    features = MeanEmbedding(16, random_state=0, bandwidth=2.0).fit(population, by="town")
-    whole = features.transform(population).values
-    parts = features.transform(population, by=["town", "kind"]).values
+    features = MeanEmbedding(16, random_state=0, bandwidth=2.0).fit(People(population, by="town"))
+    whole = features.transform(People(population, by="town")).values
+    parts = features.transform(People(population, by=["town", "kind"])).values
     xy = np.column_stack([rng.uniform(-100, -80, PLACES), rng.uniform(30, 45, PLACES)])
     terms = Terms(PLACES, "matern32", xy, "sphere", True, None)
     h = Hyperparameters(2.0, 0.1, 500.0, 0.02)
@@ -218,7 +219,7 @@ def test_intervals_hold_when_people_are_a_sample(seeds: range) -> None:
     for seed in seeds:
         people, places, truth = people_world(seed)
         model = DistributionRegression(n_features=16, bandwidth=2.0, n_restarts=1)
-        model.fit(people, places, by="town", successes="yes", trials="all", coords=("lon", "lat"))
+        model.fit(People(people, by="town"), Places(places, "town", "yes", "all", coords=("lon", "lat")))
         for found, kept in (
             (model.estimate(by="kind", interval="model", n_draws=400), inside),
             (_certain(model), without),

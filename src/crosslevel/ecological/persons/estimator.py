@@ -201,7 +201,6 @@ class EcologicalInference(PlaceEstimator):
         surveys, shares = read_surveys(survey)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         groups, people = read_people(people, places)
-        self.metric_ = places.metric
         found = self._read_places(places)
         with follow(progress, "Reading people") as tell:
             learned = learn_columns(people, int(self.n_bins))
@@ -221,7 +220,7 @@ class EcologicalInference(PlaceEstimator):
         weights = np.append(cells.total[lived], outside[:, 0])
         rows = np.append(cells.count.sum(axis=1)[lived], outside[:, 1]).astype(np.intp)
         found, cells = match_places(found, keys, weights, rows, unmatched), cells.inhabited()
-        terms, counted = self._terms(found), time.perf_counter()
+        terms, counted = self._terms(found, self._metric(places)), time.perf_counter()
         table, covariates = places.margins_table, places.covariates
         read = None if covariates is None else learn_covariates(found.table, covariates)
         known = None if table is None else known_shares(table, places.by, found.keys, bins)
@@ -293,8 +292,8 @@ class EcologicalInference(PlaceEstimator):
         ----------
         people : path, frame or stream, optional
             Those of :meth:`fit` when not given.
-        labels : sequence of str, mapping of name to query, or "auto"
-            What to hide: columns of 0 and 1 (or of true and false), or queries (``"tenure == 1"``), true of 5 to 95 % of people and
+        labels : sequence of str, mapping of name to condition, or "auto"
+            What to hide: columns of 0 and 1 (or of true and false), or conditions (``"tenure = 1"``), true of 5 to 95 % of people and
             not the same for all people of a place. "auto" takes every column of two values and the most common level of every other
             category, at most twenty, and warns of those it had to leave out. Eight or more are advised; with fewer than three the
             shipped tau is kept.

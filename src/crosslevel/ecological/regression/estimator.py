@@ -196,14 +196,13 @@ class DistributionRegression(PlaceEstimator):
             raise InputError(
                 "DistributionRegression has no margins and no covariates of places; leave them out of Places."
             )
-        self.metric_ = "plane" if self.degrees else places.metric
         found, embedder = self._read_places(places), self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", CrosslevelWarning)
             sample = embedder._fit_and_sample(people, progress)
             bags = embedder.transform(people, progress=progress)
         found, whole = _match(bags, found, unmatched)
-        terms, embedded = self._terms(found), time.perf_counter()
+        terms, embedded = self._terms(found, self._metric(places)), time.perf_counter()
         model = fit_regression(
             whole.values,
             whole.weight,
@@ -223,8 +222,15 @@ class DistributionRegression(PlaceEstimator):
         self.seconds_ = {"people": embedded - begun, "fit": time.perf_counter() - embedded}
         return self
 
+    def _metric(self, places: Places) -> str:
+        if self.degrees and places.metric == "plane":
+            raise InputError("degrees=True has no effect without coords of longitude and latitude; leave degrees out.")
+        return "plane" if self.degrees else places.metric
+
     def _check_parameters(self) -> None:
         self._check_common()
+        if self.spatial is None:
+            checks.refuse_idle(self, ["degrees"], "with spatial=None; name a spatial kernel")
         checks.check_whole(self.n_restarts, "n_restarts", 1)
         if self.rank is not None:
             checks.check_whole(self.rank, "rank", 1)
@@ -275,7 +281,7 @@ class DistributionRegression(PlaceEstimator):
         from crosslevel.ecological.validation import check_inhabited
 
         q = len(self.places_)
-        warn_outside_fit(people, self.embedder_.encoder_)
+        warn_outside_fit(people, self.embedder_.encoder_, stacklevel=5)
         found = self.embedder_.transform(people)
         rows = {key: i for i, key in enumerate(found.key_table.column(0).to_pylist())}
         check_inhabited([key for key in new if key not in rows])

@@ -258,22 +258,23 @@ def fit_regression(
     directions = None
     if k < p:
         some = M[_some(len(M), LEARNED)] - center
-        found = linalg.eigh(some.T @ some, subset_by_index=(p - k, p - 1), check_finite=False)[1]
-        directions = found[:, ::-1].copy()
-    some = M[_some(len(M), EXACT_PLACES)] - center
-    model = RegressionModel(
-        M, center, successes, trials, terms, (), (), sampling, nearest_other(some), directions=directions
-    )
+        leading = linalg.eigh(some.T @ some, subset_by_index=(p - k, p - 1), check_finite=False)[1]
+        directions = leading[:, ::-1].copy()
+    model = RegressionModel(M, center, successes, trials, terms, (), (), sampling, 0.0, directions=directions)
+    gram, some = model.design.gram, M[_some(len(M), EXACT_PLACES)] - center
     asked, given = model.questions, [None] * len(trials) if fixed is None else fixed
     fits = tuple(fit_scales(one, n_restarts=n_restarts, fixed=h) for one, h in zip(asked, given, strict=True))
     both = list(zip(asked, fits, strict=True))
-    return replace(
+    found = replace(
         model,
+        nearest=nearest_other(some @ some.T if gram is None or directions is not None else gram),
         fits=fits,
         points=tuple(_points(*one, h) for one, h in zip(both, given, strict=True)),
         field_error=tuple(_field_error(*one) for one in both),
         feature_error=tuple(None if directions is None else _feature_error(model, *one) for one in both),
     )
+    vars(found).update(design=model.design, questions=asked)  # made once
+    return found
 
 
 def _points(question: Question, found: Fit, fixed: Hyperparameters | None) -> tuple[Point, ...]:
@@ -283,13 +284,12 @@ def _points(question: Question, found: Fit, fixed: Hyperparameters | None) -> tu
     return points(question, found)
 
 
-def nearest_other(M: FloatArray) -> float:
-    """Give the median distance of a row of M, (n, p), to the nearest other one."""
-    gram = M @ M.T
+def nearest_other(gram: FloatArray) -> float:
+    """Give the median distance of a row to the nearest other one, from the Gram matrix of the rows."""
     own = np.diag(gram)
     square = own[:, None] + own[None, :] - 2.0 * gram
     np.fill_diagonal(square, np.inf)
-    return float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(M) > 1 else 0.0
+    return float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(gram) > 1 else 0.0
 
 
 def _some(n: int, most: int) -> IntArray:

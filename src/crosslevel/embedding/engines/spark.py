@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,6 @@ from crosslevel.numerics.features import FeatureMap
 
 BAGS = 512
 """Bags in a batch of sums: 16 MB of 4,096 features."""
-SUMS = pa.schema(
-    {"part": pa.int32(), "count": pa.int64(), "weight": pa.float64(), "squares": pa.float64(), "sums": pa.binary()}
-)
 
 
 def sum_on_workers(people: People, recipe: Recipe, feature_map: FeatureMap) -> BagSums:
@@ -28,55 +26,35 @@ def sum_on_workers(people: People, recipe: Recipe, feature_map: FeatureMap) -> B
     """
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-    frame = people.select(recipe.query)
-    fields = [to_arrow_schema(frame.select(*recipe.keys).schema).field(key) for key in recipe.keys]
+    rows = people.select(recipe.query)
+    fields = [to_arrow_schema(rows.select(key).schema).field(0) for key in recipe.keys]
     fields += [pa.field("subgroup", pa.string())] if recipe.subgroups else []
-    schema = pa.schema([*fields, *SUMS])
-    keys = [field.name for field in fields]
-    wanted = from_arrow_schema(schema)
-    partial = frame.mapInArrow(_summer(recipe, feature_map, schema), wanted)
-    found = people.table.collect(partial.groupBy(*keys).applyInArrow(_adder(keys), wanted))  # type: ignore[union-attr]
-    bags = list(zip(*(found[key].to_pylist() for key in keys), strict=True))
-    small = np.array([found[name].to_numpy() for name in ("count", "weight", "squares")], dtype=np.float64)
-    sums = [np.frombuffer(row.as_buffer(), dtype=np.float64) for row in found["sums"]]
-    arrays = {"small": small, "sums": np.array(sums).reshape(len(bags), feature_map.n_features)}
-    return BagSums.from_arrays(bags, recipe.names, arrays, recipe.parts)
+    schema = pa.schema([*fields, ("part", pa.int32()), ("sums", pa.binary())])
 
-
-def _summer(recipe: Recipe, feature_map: FeatureMap, schema: pa.Schema) -> Callable[[Any], Iterator[pa.RecordBatch]]:
-    """Give the function that sums a partition."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def sum_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         from crosslevel.embedding.engines.local import chunk_summer
 
-        add_up, part = chunk_summer(recipe, feature_map), TaskContext.get().partitionId()
-        state = BagSums(feature_map.n_features, recipe.names, recipe.parts)
+        sum_chunk, part = chunk_summer(recipe, feature_map), TaskContext.get().partitionId()
+        state = BagSums(recipe.names, recipe.parts)
         for chunk in number_rows(batches):
-            state.add(add_up(chunk))
-        for first in range(0, len(state), BAGS):
-            some = slice(first, first + BAGS)
-            rows = [state.row(i).tobytes() for i in range(len(state))[some]]
-            keys = zip(*state.keys[some], strict=True)
-            sums = ([part] * len(rows), state.count[some], state.weight[some], state.weight_squared[some], rows)
-            columns = [pa.array(list(values), field.type) for values, field in zip((*keys, *sums), schema, strict=True)]
-            yield pa.record_batch(columns, schema=schema)
+            state.add(sum_chunk(chunk))
+        bags = [(*key, part, sums.tobytes()) for key, sums in state.bags.items()]
+        for first in range(0, len(bags), BAGS):
+            columns = zip(*bags[first : first + BAGS], strict=True)
+            yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
-    return work
+    def add_bag(partial: pa.Table) -> pa.Table:
+        partial = partial.sort_by("part")
+        sums = np.sum([np.frombuffer(row.as_buffer()) for row in partial["sums"]], axis=0)
+        return partial.slice(0, 1).set_column(len(schema) - 1, schema.field("sums"), pa.array([sums.tobytes()]))
 
-
-def _adder(keys: list[str]) -> Callable[[pa.Table], pa.Table]:
-    """Give the function that adds what partitions gave for one bag, in their order."""
-
-    def add(parts: pa.Table) -> pa.Table:
-        parts = parts.sort_by("part")
-        total = parts.slice(0, 1)
-        columns = [total[key] for key in keys]
-        columns.append(total["part"])
-        columns += [pa.array([sum(parts[name].to_pylist())], SUMS.field(name).type) for name in SUMS.names[1:4]]
-        sums = sum(np.frombuffer(row.as_buffer(), dtype=np.float64) for row in parts["sums"])
-        columns.append(pa.array([np.asarray(sums).tobytes()], pa.binary()))
-        return pa.table(columns, schema=parts.schema)
-
-    return add
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of versions of pandas, which is not used here
+        bags: Any = rows.mapInArrow(sum_partition, from_arrow_schema(schema)).groupBy(*schema.names[:-2])
+        summed = bags.applyInArrow(add_bag, from_arrow_schema(schema))
+    found = people.table.collect(summed)  # type: ignore[union-attr]
+    state = BagSums(recipe.names, recipe.parts)
+    state.restore(found.select(schema.names[:-2]), np.array([np.frombuffer(row.as_buffer()) for row in found["sums"]]))
+    return state
