@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import special, stats
 from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import Cells, gather, sums
@@ -30,7 +31,7 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.baselines import (
     ecological_logistic,
     logistic,
-    newton_logistic,
+    logistic_regression,
     saturated,
     with_groups,
 )
@@ -214,22 +215,6 @@ def _fitted(
     return rows
 
 
-def auc(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) -> float:
-    """Give the probability that a person with the feature has the larger value; ties count half.
-
-    Examples
-    --------
-    >>> auc(np.array([0.1, 0.4, 0.4]), np.array([0.0, 0.0, 1.0]))
-    0.75
-    """
-    w = np.ones(len(y)) if weight is None else weight
-    values, code = np.unique(p, return_inverse=True)
-    yes = sums(code.reshape(-1), w * y, len(values))
-    no = sums(code.reshape(-1), w * (1.0 - y), len(values))
-    below = np.cumsum(no) - no
-    return float(yes @ (below + 0.5 * no) / (yes.sum() * no.sum()))
-
-
 def calibration(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) -> tuple[float, float]:
     """Give intercept and slope of a logistic regression of the truth on the logit of p; NaN where p does not vary.
 
@@ -246,8 +231,8 @@ def calibration(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) 
     values, code = np.unique(f, return_inverse=True)
     w = np.ones(len(y)) if weight is None else weight
     yes, n = sums(code.reshape(-1), w * y, len(values)), sums(code.reshape(-1), w, len(values))
-    theta = newton_logistic(values[:, None], yes, n)
-    return float(theta[0]), float(theta[1])
+    model = logistic_regression(values[:, None], yes, n)
+    return float(model.intercept_[0]), float(model.coef_[0, 0])
 
 
 def _world(X: Any, partition: Any, aggregates: Any, y: FloatArray, sample_weight: Any, categorical: Any) -> _World:
@@ -335,7 +320,7 @@ def _table(
             "gain": score - base,
             "gain_error": spread * float(np.sqrt(w @ (gain - (score - base)) ** 2)),
             "lift": (score - base) / (top - base) if top > base else np.nan,
-            "auc": auc(p, y, world.weight),
+            "auc": float(roc_auc_score(y, p, sample_weight=world.weight)),
             "brier": float(w @ (p - y) ** 2),
             "rmse_cells": float(np.sqrt(people @ (cell - true) ** 2 / people.sum())),
             "intercept": intercept,
