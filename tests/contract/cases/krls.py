@@ -44,7 +44,7 @@ CASES = [
         variants={
             "penalty": [0.5, -1.0],
             "bandwidth": ["maxvar", 2.0, "P"],
-            "rule": ["krls", "gcv", With("krls", penalty=1.0)],
+            "rule": ["krls", "cv", With("krls", penalty=1.0)],
             "inference": ["hc3", "krls", "bigkrls"],
             "method": ["partial", "nystrom", "collapse"],
             "contrast": ["dummy"],
