@@ -96,7 +96,6 @@ def test_columns_that_tell_yes_from_no_have_finite_slopes():
         {"methods": {"naive group mean": np.zeros(9000)}},
         {"methods": {"mine": np.zeros(5)}},
         {"methods": {"mine": np.full(9000, 1.5)}},
-        {"aggregates": np.full((30, 2), 0.1)},
     ],
 )
 def test_bad_input(world, change):
@@ -148,7 +147,6 @@ class TestWhoseMeans:
         "options",
         [
             {"aggregates_from": "others"},
-            {"aggregates_from": "disjoint", "aggregates": np.full(40, 0.3)},
             {"random_state": 3},
             {"aggregates_from": "disjoint", "methods": {"it": np.full(480, 0.3)}},
             {"aggregates_from": "disjoint", "methods": {"x + group": CrossLevelImputer()}},

@@ -185,9 +185,7 @@ def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None,
     return table, labels, inside, kind
 
 
-def _read(
-    X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool
-) -> Inputs:
+def _read(X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool) -> Inputs:
     """Read people, and learn columns and partitions from them."""
     table, labels, inside, kind = read_tables(X, partition)
     groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
