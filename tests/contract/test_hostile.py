@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from crosslevel.data.batches import open_batches
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
@@ -45,7 +44,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: areas.shared_estimates("a map", [1.0], SQUARES, [1.0] * 4),
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, correlations=[1.0]),
         lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, n_draws=5e-324),
-        lambda: open_batches({"x": [1]}, column_types=3).to_table(),
         lambda: read_county_votes("votes.csv", year="last"),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
@@ -66,7 +64,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: subgroups(2.5, None, None),
         lambda: cl.Bags.from_list([[1.0]], weights=2.5),
         lambda: cl.load(2.5),
-        lambda: open_batches({"x": [1]}, columns=2.5),
+        lambda: cl.People({"x": [1]}, columns=2.5),
         lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]),

@@ -13,7 +13,7 @@ from tests.contract.case import Case, With
 from tests.contract.cases import CASES, FUNCTIONS
 
 import crosslevel
-from crosslevel.data import batches, readers, regions, simulate
+from crosslevel.data import readers, regions, simulate
 from crosslevel.errors import CrosslevelError, CrosslevelWarning
 from crosslevel.results import Estimates
 
@@ -26,7 +26,6 @@ EXEMPT = {
     "krls.Cost": MADE,
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),
     **dict.fromkeys(("data.simulate.Nation", "data.simulate.NationFiles"), MADE),
-    **dict.fromkeys((f"data.batches.{name}" for name in ("Batches", "Piece", "Source")), "what open_batches makes"),
     "data.readers.read_brfss": "needs a file of SAS; tested in tests/data",
     **dict.fromkeys(("errors.listed", "errors.nearest", "errors.unknown_name"), WORDS),
 }
@@ -37,7 +36,7 @@ DATA = ("X", "y", "people", "places", "partition", "aggregates", "regions", "sta
 
 def public() -> dict[str, object]:
     """Give every public class and function by the names of its module and its own, each once."""
-    found, modules = {}, [crosslevel, batches, readers, regions, simulate]
+    found, modules = {}, [crosslevel, readers, regions, simulate]
     for module in modules:  # it grows while it is read
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)

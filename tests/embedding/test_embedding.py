@@ -195,6 +195,15 @@ def test_the_seed_draws_the_features(people):
     assert not np.allclose(values[0], values[2])
 
 
+@pytest.mark.parametrize("name", ["code", "n", "w", "weight", "key", "low", "people"])
+def test_a_column_may_have_any_name(name):
+    roles = {"by": "place", "weight": "count"}
+    data = {"place": ["a", "a", "b"], "count": [1.0, 2.0, 1.0]}
+    one, two = (People({**data, n: [1.0, 2.0, 4.0]}, **roles) for n in ("x", name))
+    found = [MeanEmbedding(8).fit_transform(people).values for people in (one, two)]
+    np.testing.assert_array_equal(*found)
+
+
 # ---- people that fit has not seen, and what is refused
 
 N = 60

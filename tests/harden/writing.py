@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from tests.harden.door import Door, Fork, forked, scratch
 
 import crosslevel as cl
+from crosslevel.data.sql import open_table
 from crosslevel.embedding import run as passes
 from crosslevel.errors import FileError
 from crosslevel.results import Estimates, Provenance
@@ -271,10 +272,12 @@ def _as_nobody(function: Callable[[], Any]) -> Any:
     return function()
 
 
+def _read(path: Path) -> pa.Table:
+    return open_table(path).answer("select * from people")
+
+
 def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
     """List what must end with a sentence, in a folder that may be read only and with files that may not be read."""
-    from crosslevel.data.batches import open_batches
-
     closed = folder / "closed"
     return {
         "save into a folder that is read-only": lambda: cl.save(estimates(1), closed / "new.crosslevel"),
@@ -283,10 +286,10 @@ def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
         "save over a file in a folder that is read-only": lambda: cl.save(estimates(1), closed / "old.crosslevel"),
         "load a file that may not be read": lambda: cl.load(folder / "secret.crosslevel"),
         **{
-            f"read {kind} that may not be read": lambda kind=kind: open_batches(folder / f"secret.{kind}").to_table()
+            f"read {kind} that may not be read": lambda kind=kind: _read(folder / f"secret.{kind}")
             for kind in ("parquet", "csv", "arrow")
         },
-        "read a folder that may not be read": lambda: open_batches(folder / "nowhere").to_table(),
+        "read a folder that may not be read": lambda: _read(folder / "nowhere"),
         "resume from a checkpoint that may not be read": lambda: _reference()[0].transform(
             _people(people()), checkpoint=folder / "secret.state"
         ),

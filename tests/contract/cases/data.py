@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crosslevel.data.batches import open_batches
 from tests.contract.case import FunctionCase, With, method
 
 from crosslevel import Bags
@@ -35,8 +34,6 @@ SURVEYED = {
     "stratum": [1, 1, 1, 2, 2, 2] * 2,
     "psu": [1, 2, 1, 1, 2, 2] * 2,
 }
-FILE = FOLDER / "people.csv"
-FILE.write_bytes("name,age;x,income\nJosé,30,1\nAnn,41,2\nEve,50,3\n".encode("cp1252"))
 PUMS = FOLDER / "psam_p01.csv"
 PUMS.write_text(
     "RT,SERIALNO,SPORDER,ST,PUMA,PWGTP,AGEP\nP,1,1,01,02100,25,44\nP,1,2,01,02100,20,30\nP,2,1,56,00500,10,70\n"
@@ -77,10 +74,6 @@ def bags(found):
 
 def table(found):
     return {name: np.array(found[name].to_pylist(), dtype=str) for name in found.column_names}
-
-
-def streamed(found):
-    return {"rows": np.array([b.num_rows for b in found]), **table(found.to_table())}
 
 
 def world(found):
@@ -197,21 +190,6 @@ FUNCTIONS = [
             "columns": [["p", "q"], ["p"]],
         },
         data=["bags"],
-    ),
-    FunctionCase(
-        open_batches,
-        {"source": FILE, "encoding": "cp1252"},
-        streamed,
-        variants={
-            "columns": [["income"], ["nobody"], "income", []],
-            "where": ["income >= 2"],
-            "batch_size": [2, 0],
-            "column_types": [{"income": "float64"}, {"nobody": "string"}, {"income": "nonsense"}],
-            "encoding": ["cp437", "utf-8", "nonsense"],
-            "delimiter": [";", "::"],
-            "text_numbers": [["income"], ["nobody"], "income"],
-        },
-        data=["source"],
     ),
     FunctionCase(nation, SMALL, world, variants=WORLDS),
     FunctionCase(
