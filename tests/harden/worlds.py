@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from crosslevel.data.batches import open_batches
 from tests.contract.cases.distribution import _draw
 
 import crosslevel as cl
@@ -225,12 +224,8 @@ COLUMNS = ["age", "race", "sex"]
 
 def _ecological(make: Callable[..., Any], frames: dict[str, Any]) -> Answer:
     columns = [c for c in _names(frames["people"]) if c in COLUMNS]
-    model, totals = make(), {"by": "place", "successes": "yes", "trials": "votes", "coords": ("x", "y")}
-    if isinstance(model, cl.EcologicalInference):
-        people = cl.People(frames["people"], by="place", weight="w", columns=columns, categorical=["sex"])
-        model.fit(people, cl.Places(frames["places"], **totals))
-    else:
-        model.fit(frames["people"], frames["places"], weight="w", columns=columns, **totals)
+    people = cl.People(frames["people"], by="place", weight="w", columns=columns, categorical=["sex"])
+    model = make().fit(people, cl.Places(frames["places"], "place", "yes", "votes", coords=("x", "y")))
     found = model.estimate(by="sex", n_draws=200, people=frames["people"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
 
@@ -248,7 +243,7 @@ def _informed_nation(rng: np.random.Generator) -> Data:
         "survey": survey | {"w": rng.uniform(0.5, 2.0, m)},
         "margins": {"place": names, "sex=0": women, "sex=1": rng.integers(100, 400, len(names))},
         "evidence": {
-            "subgroup": np.array(["sex == 1", "race == 'a'"], dtype=object),
+            "subgroup": np.array(["sex = 1", "race = 'a'"], dtype=object),
             "source": np.array(["exit poll", "exit poll"], dtype=object),
             "yes": rng.binomial(voters, 0.5),
             "votes": voters,
@@ -570,7 +565,7 @@ def _cleaned(frames: dict[str, Any]) -> Answer:
     }
 
 
-# judging forecasts, streams, crosswalks --------------------------------------------------------------------------------------
+# judging forecasts, queries, crosswalks --------------------------------------------------------------------------------------
 
 
 def _forecasts(rng: np.random.Generator) -> Data:
@@ -583,8 +578,9 @@ def _judged(frames: dict[str, Any]) -> Answer:
     return _read(diagnostics.calibration_table(**rows))
 
 
-def _streamed(frames: dict[str, Any]) -> Answer:
-    table = open_batches(frames["people"], where="age >= 40", columns=["number", "age"]).to_table()
+def _queried(frames: dict[str, Any]) -> Answer:
+    people = cl.People(frames["people"], where="age >= 40")
+    table = people.answer("select number, age from people")
     return {"key": np.array(table["number"].to_pylist()), "age": np.array(table["age"].to_pylist())}
 
 
@@ -677,9 +673,7 @@ WORLDS = {
         ),
         _ecological_world(
             "DistributionRegression",
-            lambda: ecological.DistributionRegression(
-                n_features=32, categorical=["sex"], hyperparameters=SCALES, metric="plane", n_jobs=1
-            ),
+            lambda: ecological.DistributionRegression(n_features=32, hyperparameters=SCALES),
             tolerance=1e-6,
             in_errors={"columns in another order": 0.8},  # their order decides which random numbers a column gets
         ),
@@ -835,7 +829,7 @@ WORLDS = {
         World("group_counts", _nation, _counted, **WHERE, labels=LABELS, weight=("people", "w")),
         World("calibration_table", _forecasts, _judged, rows=("rows",)),
         World("pool", _first_twenty, _pooled, rows=("rows",)),
-        World("open_batches", _hidden, _streamed, rows=("people",), columns=("people",)),
+        World("People", _hidden, _queried, rows=("people",), columns=("people",)),
         World("merge_regions", _crosswalk, _merged, rows=("links",), columns=()),
     )
 }
