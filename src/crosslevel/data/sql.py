@@ -303,7 +303,7 @@ class Local(Table):
         return f"{self.files[0]}{f' and {len(self.files) - 1:,} more' if len(self.files) > 1 else ''}"
 
     def _said(self) -> _Said:
-        return _Said(self.errors, self.describe())
+        return _Said(self.errors, self.describe(), FileError if self.files else InputError)
 
     def __reduce__(self) -> Any:
         raise InputError("people are not written with what is fitted to them; save the model with crosslevel.save.")
@@ -312,8 +312,8 @@ class Local(Table):
 class _Said:
     """Turn what a database says into a sentence of our own."""
 
-    def __init__(self, errors: Any, what: str) -> None:
-        self.errors, self.what = errors, what
+    def __init__(self, errors: Any, what: str, sentence: type[FileError | InputError]) -> None:
+        self.errors, self.what, self.sentence = errors, what, sentence
 
     def __enter__(self) -> None:
         return None
@@ -323,7 +323,7 @@ class _Said:
             said = [line for line in str(error).splitlines() if line and not line.startswith("Original Line")]
             if "Memory" in said[0] or "INTERRUPT" in said[0]:
                 return
-            raise InputError(f"{self.what} cannot be read: {' '.join(said[:2])}") from error
+            raise self.sentence(f"{self.what} cannot be read: {' '.join(said[:2])}") from error
 
 
 def names_of(path: Path) -> list[str]:
@@ -359,15 +359,15 @@ def _first_line(path: Path) -> str:
 
 def _read_arrow(path: Path) -> pa.Table:
     try:
-        source = pa.memory_map(str(path))
-        return pa.ipc.open_file(source).read_all()
-    except pa.ArrowInvalid:
         try:
-            return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise FileError(
-                f"{path} cannot be read as Arrow: it is truncated, damaged or of another format."
-            ) from error
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        except pa.ArrowInvalid:
+            table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+        table.validate(full=True)  # Arrow trusts offsets and lengths as they stand in the file
+        check_names(table.column_names, str(path))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path} cannot be read as Arrow: it is truncated, damaged or of another format.") from error
+    return table
 
 
 def _orders(table: pa.Table) -> dict[str, list[Any]]:

@@ -14,6 +14,7 @@ import numpy as np
 from crosslevel.data.columns import Category, Encoded, Encoder, Number
 from crosslevel.data.expressions import is_value, quoted
 from crosslevel.data.people import People
+from crosslevel.embedding.chunks import WEIGHT
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
 MOST_VALUES = 1 << 22
@@ -22,6 +23,7 @@ BITS, STEPS = 16, 3
 """Bits of the code of a step's columns, and the most steps, whose codes fit into a whole number together."""
 MOST_CODES = 1 << 10
 """A column of more levels takes no part in the steps."""
+CODE = "crosslevel_code"
 CELLS = 64
 """Stretches of a number that a step tells apart."""
 
@@ -98,20 +100,20 @@ def draw_people(people: People, encoder: Encoder, n_rows: int, n: int, seed: int
     while n_rows * len(encoder.columns) > MOST_VALUES and left and steps < STEPS:
         code, steps = f"(({code}) * {1 << BITS} + {_step(left)})", steps + 1
         found = people.answer(
-            f"select {code} as code, sum({w}) as w, count(*) as n from people where {kept} group by 1"
+            f"select {code} as {CODE}, sum({w}) as {WEIGHT}, count(*) as n from people where {kept} group by 1"
         )
-        codes, weight, count = (found[name].to_numpy() for name in ("code", "w", "n"))
+        codes, weight, count = (found[name].to_numpy() for name in (CODE, WEIGHT, "n"))
         order = np.argsort(codes)
         picks = order[_pick(chosen, codes[order] >> BITS, weight[order], rng)]
         chosen, some = codes[picks], np.unique(picks)
         n_rows, kept = int(count[some].sum()), f"{w} > 0 and {code} in ({', '.join(map(str, codes[some]))})"
     names = ", ".join(quoted(name) for name in encoder.names)
     by = ", ".join(str(i + 1) for i in range(len(encoder.names) + 1))
-    found = people.answer(f"select {names}, {code} as code, sum({w}) as w from people where {kept} group by {by}")
-    encoded, codes = encoder.encode(found), found["code"].to_numpy()
+    found = people.answer(f"select {names}, {code} as {CODE}, sum({w}) as {WEIGHT} from people where {kept} group by {by}")
+    encoded, codes = encoder.encode(found), found[CODE].to_numpy()
     # numbers that differ by less than their single precision are one kind
     kinds, first, same = np.unique(_rows(encoded), axis=0, return_index=True, return_inverse=True)
-    weight = np.bincount(same.ravel(), found["w"].to_numpy(), len(kinds)).astype(np.float64)
+    weight = np.bincount(same.ravel(), found[WEIGHT].to_numpy(), len(kinds)).astype(np.float64)
     encoded, codes = replace(encoded, codes=encoded.codes[first], reals=encoded.reals[first]), codes[first]
     order = np.argsort(codes, kind="stable")
     picks = order[_pick(chosen, codes[order], weight[order], rng)]
