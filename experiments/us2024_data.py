@@ -171,7 +171,7 @@ class Remembering:
 
     def ask(self, people: People, by: Sequence[str], subgroups: Mapping[str, str]) -> Embeddings:
         """Embed as an estimate of these subgroups will."""
-        return self.transform(replace(people, by=list(by)), subgroups=dict(subgroups))
+        return self.transform(replace(people.kept(None), by=list(by), columns=None), subgroups=dict(subgroups))
 
     def transform(self, people: People, subgroups: Mapping[str, str] | None = None, progress: Any = None) -> Embeddings:
         """Embed, or give what the same question gave before."""

@@ -30,7 +30,7 @@ def score(world: Nation, size: int, rng: np.random.Generator) -> np.ndarray:
     columns = [c for c in world.people.column_names if c not in ("region", "weight")]
     people = cl.People(world.people, by="region", weight="weight", columns=columns, categorical=["sex"])
     embedder = cl.MeanEmbedding(256, random_state=0).fit(people)
-    whole, parts = embedder.transform(people), embedder.transform(replace(people, by=["region", "sex"]))
+    whole, parts = embedder.transform(people), embedder.transform(replace(people, by=["region", "sex"], columns=None))
     keys = whole.key_table["region"].to_pylist()
     place = np.array([keys.index(key) for key in parts.key_table["region"].to_pylist()])
     sex, W = np.asarray(parts.key_table["sex"]), np.eye(len(keys))
