@@ -109,7 +109,9 @@ def draw_people(people: People, encoder: Encoder, n_rows: int, n: int, seed: int
         n_rows, kept = int(count[some].sum()), f"{w} > 0 and {code} in ({', '.join(map(str, codes[some]))})"
     names = ", ".join(quoted(name) for name in encoder.names)
     by = ", ".join(str(i + 1) for i in range(len(encoder.names) + 1))
-    found = people.answer(f"select {names}, {code} as {CODE}, sum({w}) as {WEIGHT} from people where {kept} group by {by}")
+    found = people.answer(
+        f"select {names}, {code} as {CODE}, sum({w}) as {WEIGHT} from people where {kept} group by {by}"
+    )
     encoded, codes = encoder.encode(found), found[CODE].to_numpy()
     # numbers that differ by less than their single precision are one kind
     kinds, first, same = np.unique(_rows(encoded), axis=0, return_index=True, return_inverse=True)
