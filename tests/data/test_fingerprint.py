@@ -10,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from crosslevel.data.batches import open_batches
 
 from crosslevel.data.frames import fingerprint
 
@@ -26,13 +25,12 @@ TABLE = pa.table(COLUMNS)
 BASE = fingerprint(TABLE)
 
 
-@hypothesis.given(cuts=st.lists(st.integers(0, 5), max_size=4), size=st.integers(1, 6))
+@hypothesis.given(cuts=st.lists(st.integers(0, 5), max_size=4))
 @hypothesis.settings(deadline=None, max_examples=40)
-def test_chunks_make_no_difference(cuts, size):
+def test_chunks_make_no_difference(cuts):
     edges = [0, *sorted(cuts), 5]
     parts = [TABLE.slice(a, b - a) for a, b in itertools.pairwise(edges)]
     assert fingerprint(pa.concat_tables(parts)) == BASE
-    assert open_batches(TABLE, batch_size=size).fingerprint() == BASE
 
 
 @pytest.mark.parametrize("kind", ["polars", "pandas", "pandas-arrow", "mapping", "duckdb"])

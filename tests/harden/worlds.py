@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from crosslevel.data.batches import open_batches
 from tests.contract.cases.distribution import _draw
 
 import crosslevel as cl
@@ -223,14 +222,14 @@ def _nation(rng: np.random.Generator) -> Data:
 COLUMNS = ["age", "race", "sex"]
 
 
+def _people(frame: Any) -> cl.People:
+    columns = [c for c in _names(frame) if c in COLUMNS]
+    return cl.People(frame, by="place", weight="w", columns=columns, categorical=["sex"])
+
+
 def _ecological(make: Callable[..., Any], frames: dict[str, Any]) -> Answer:
-    columns = [c for c in _names(frames["people"]) if c in COLUMNS]
-    model, totals = make(), {"by": "place", "successes": "yes", "trials": "votes", "coords": ("x", "y")}
-    if isinstance(model, cl.EcologicalInference):
-        people = cl.People(frames["people"], by="place", weight="w", columns=columns, categorical=["sex"])
-        model.fit(people, cl.Places(frames["places"], **totals))
-    else:
-        model.fit(frames["people"], frames["places"], weight="w", columns=columns, **totals)
+    places = cl.Places(frames["places"], "place", "yes", "votes", coords=("x", "y"))
+    model = make().fit(_people(frames["people"]), places)
     found = model.estimate(by="sex", n_draws=200, people=frames["people"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
 
@@ -257,12 +256,10 @@ def _informed_nation(rng: np.random.Generator) -> Data:
 
 
 def _informed(frames: dict[str, Any]) -> Answer:
-    columns = [c for c in _names(frames["people"]) if c in COLUMNS]
-    people = cl.People(frames["people"], by="place", weight="w", columns=columns, categorical=["sex"])
     places = cl.Places(frames["places"], "place", "yes", "votes", coords=("x", "y"), margins=frames["margins"])
     survey = cl.Survey(frames["survey"], outcome="yes", by="place", weight="w", selection=0.2)
     asked = [survey, cl.PublishedShares(frames["evidence"])]
-    model = cl.EcologicalInference(hyperparameters=SCALES).fit(people, places, asked)
+    model = cl.EcologicalInference(hyperparameters=SCALES).fit(_people(frames["people"]), places, asked)
     found = model.estimate(by="sex", n_draws=200, people=frames["people"])
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
 
@@ -273,15 +270,12 @@ def _names(frame: Any) -> list[str]:
 
 
 def _embedded(frames: dict[str, Any]) -> Answer:
-    columns = {"columns": ["age", "race", "sex"], "categorical": ["sex"]}
-    people = cl.People(frames["people"], by="place", weight="w", **columns)
-    found = cl.MeanEmbedding(n_features=16, bandwidth=1.5).fit_transform(people)
+    found = cl.MeanEmbedding(n_features=16, bandwidth=1.5).fit_transform(_people(frames["people"]))
     return {"key": np.array([str(k[0] if isinstance(k, tuple) else k) for k in found.keys]), "values": found.values}
 
 
 def _learned_bandwidth(frames: dict[str, Any]) -> Answer:
-    people = cl.People(frames["people"], by="place", weight="w", columns=["age", "race"])
-    model = cl.MeanEmbedding(n_features=16).fit(people)
+    model = cl.MeanEmbedding(n_features=16).fit(_people(frames["people"]))
     return {"bandwidth": np.array(model.bandwidth_)}
 
 
@@ -583,8 +577,8 @@ def _judged(frames: dict[str, Any]) -> Answer:
     return _read(diagnostics.calibration_table(**rows))
 
 
-def _streamed(frames: dict[str, Any]) -> Answer:
-    table = open_batches(frames["people"], where="age >= 40", columns=["number", "age"]).to_table()
+def _asked(frames: dict[str, Any]) -> Answer:
+    table = cl.People(frames["people"], where="age >= 40").answer("select number, age from people order by number")
     return {"key": np.array(table["number"].to_pylist()), "age": np.array(table["age"].to_pylist())}
 
 
@@ -677,11 +671,8 @@ WORLDS = {
         ),
         _ecological_world(
             "DistributionRegression",
-            lambda: ecological.DistributionRegression(
-                n_features=32, categorical=["sex"], hyperparameters=SCALES, metric="plane", n_jobs=1
-            ),
+            lambda: ecological.DistributionRegression(n_features=32, hyperparameters=SCALES),
             tolerance=1e-6,
-            in_errors={"columns in another order": 0.8},  # their order decides which random numbers a column gets
         ),
         World(
             "EcologicalInference, margins, survey, evidence",
@@ -835,7 +826,7 @@ WORLDS = {
         World("group_counts", _nation, _counted, **WHERE, labels=LABELS, weight=("people", "w")),
         World("calibration_table", _forecasts, _judged, rows=("rows",)),
         World("pool", _first_twenty, _pooled, rows=("rows",)),
-        World("open_batches", _hidden, _streamed, rows=("people",), columns=("people",)),
+        World("People", _hidden, _asked, rows=("people",), columns=("people",)),
         World("merge_regions", _crosswalk, _merged, rows=("links",), columns=()),
     )
 }

@@ -273,8 +273,6 @@ def _as_nobody(function: Callable[[], Any]) -> Any:
 
 def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
     """List what must end with a sentence, in a folder that may be read only and with files that may not be read."""
-    from crosslevel.data.batches import open_batches
-
     closed = folder / "closed"
     return {
         "save into a folder that is read-only": lambda: cl.save(estimates(1), closed / "new.crosslevel"),
@@ -283,10 +281,12 @@ def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
         "save over a file in a folder that is read-only": lambda: cl.save(estimates(1), closed / "old.crosslevel"),
         "load a file that may not be read": lambda: cl.load(folder / "secret.crosslevel"),
         **{
-            f"read {kind} that may not be read": lambda kind=kind: open_batches(folder / f"secret.{kind}").to_table()
+            f"read {kind} that may not be read": lambda kind=kind: cl.People(folder / f"secret.{kind}").answer(
+                "select * from people"
+            )
             for kind in ("parquet", "csv", "arrow")
         },
-        "read a folder that may not be read": lambda: open_batches(folder / "nowhere").to_table(),
+        "read a folder that may not be read": lambda: cl.People(folder / "nowhere"),
         "resume from a checkpoint that may not be read": lambda: _reference()[0].transform(
             _people(people()), checkpoint=folder / "secret.state"
         ),

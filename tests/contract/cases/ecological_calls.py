@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pyarrow.compute as pc
 from tests.contract.case import FunctionCase, With, method
@@ -19,7 +17,6 @@ PLACES = WORLD.places.append_column("rep", pc.subtract(WORLD.places["votes"], WO
 SHARES = PLACES.append_column("f", [np.arange(20, 44, 2) / 64]).append_column("m", [1 - np.arange(20, 44, 2) / 64])
 MARGINS = {"region": PLACES["region"].to_pylist(), "sex=1": np.arange(200, 212), "sex=2": np.arange(300, 288, -1)}
 TOTALS = {"by": "region", "successes": "dem", "trials": "votes"}
-OPTIONS = {"weight": "weight", "columns": ["age", "sex", "race"]}
 KNOWN = {"by": "region", "weight": "weight", "columns": ["age", "sex", "race"], "categorical": ["sex"]}
 PEOPLE, COUNTED = People(SOME, **KNOWN), Places(PLACES, **TOTALS)
 ASKED = WORLD.survey(200).append_column("w", [np.arange(200) % 3 + 1.0]).append_column("who", [np.arange(200) % 2])
@@ -35,8 +32,7 @@ def model(**parameters):
 
 
 def regression(**parameters):
-    given = {"n_features": 32, "categorical": ["sex"], "spatial": None, "hyperparameters": SCALES}
-    return DistributionRegression(**given | parameters)
+    return DistributionRegression(**{"n_features": 32, "spatial": None, "hyperparameters": SCALES, **parameters})
 
 
 def near(make):
@@ -45,8 +41,6 @@ def near(make):
 
 
 def fitted(estimator, **named):
-    if isinstance(estimator, DistributionRegression):
-        return estimator.fit(SOME, PLACES, **TOTALS, **OPTIONS, **named)
     return estimator.fit(PEOPLE, Places(PLACES, **TOTALS, **named))
 
 
@@ -76,19 +70,6 @@ def learned(found):
     return answer(found) | {"coverage": np.array([found.confounding_.coverage])}
 
 
-def fit(estimator, variants, neutral=None, **given):
-    """A case of ``fit``; arguments without variants are those of another case."""
-    known = set(inspect.signature(type(estimator).fit).parameters) - {"self", "people", "places", *variants}
-    return FunctionCase(
-        estimator.fit,
-        {"people": SOME, "places": PLACES, **TOTALS, **OPTIONS, **given},
-        answer,
-        variants=variants,
-        neutral=TELLS if neutral is None else dict.fromkeys(known, neutral),
-        data=("people", "places"),
-    )
-
-
 COLUMNS = [["age", "sex"], None, ["sex", "nobody"]]
 CONDITIONS = ["age >= 40", "nobody == 1", "age >="]
 COUNTS = {
@@ -103,8 +84,7 @@ COUNTS = {
     "population": ["population", "nobody"],
     "coords": [("lon", "lat")],
 }
-UNMATCHED = [With("error", people=FEWER, unmatched="drop"), "nonsense"]
-FIT = COUNTS | {"weight": [None, "house", "nobody"], "columns": COLUMNS, "where": CONDITIONS, "unmatched": UNMATCHED}
+UNMATCHED = [With("error", people=People(FEWER, **KNOWN), unmatched="drop"), "nonsense"]
 COORDS = {"coords": [("lat", "lon"), ("lon", "nobody"), None]}
 ESTIMATE = {
     "by": ["race", ["sex", "race"], "nobody", None],
@@ -134,10 +114,8 @@ def asked(cls, make):
     """The cases of what both models can be asked."""
     intervals = {"interval": ["model", "nonsense"] if cls is EcologicalInference else ["confounding", "nonsense"]}
     rates = method(cls, "estimate", lambda: fitted(make(), population="population"))
-    known = (PEOPLE, Places(PLACES.slice(1), **TOTALS)), {}
-    if cls is DistributionRegression:
-        known = (SOME, PLACES.slice(1)), TOTALS | OPTIONS
-    whole = method(cls, "predict_places", lambda: make().fit(*known[0], **known[1], unmatched="drop"))
+    most = Places(PLACES.slice(1), **TOTALS)
+    whole = method(cls, "predict_places", lambda: make().fit(PEOPLE, most, unmatched="drop"))
     folds = method(cls, "cross_validate", lambda: fitted(make()))
     return [
         FunctionCase(
@@ -229,14 +207,20 @@ FUNCTIONS = [
         answer,
         variants={
             "survey": [Survey(ASKED, "voted_dem"), PublishedShares(POLL), [Survey(ASKED, "voted_dem")] * 2, ASKED],
-            "unmatched": [With("error", people=People(FEWER, **KNOWN), unmatched="drop"), "nonsense"],
+            "unmatched": UNMATCHED,
         },
         neutral=TELLS,
         data=("people", "places"),
     ),
     *asked(EcologicalInference, model),
-    fit(regression(), FIT),
-    fit(near(regression), COORDS, "in the case above", coords=("lon", "lat")),
+    FunctionCase(
+        regression().fit,
+        {"people": PEOPLE, "places": COUNTED},
+        answer,
+        variants={"unmatched": UNMATCHED},
+        neutral=TELLS,
+        data=("people", "places"),
+    ),
     *asked(DistributionRegression, regression),
     FunctionCase(
         method(EcologicalInference, "sensitivity", lambda: fitted(model())),

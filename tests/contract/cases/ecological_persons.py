@@ -9,21 +9,14 @@ from crosslevel.data.simulate import nation
 from crosslevel.ecological import DistributionRegression
 
 WORLD = nation(20, 60, n_states=4)
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
 COLUMNS = ["age", "sex", "race"]
 SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
 FEATURES = {"effect_variance": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
 BARE = {"effect_variance": 0.3, "nugget": 0.02}
-THREADS = {"n_jobs": "threads change no bit"}
 PEOPLE = {n: WORLD.people[n].to_numpy() for n in (*COLUMNS, "weight", "income")}
 
 
 def fit(model):
-    where = {"coords": ("lon", "lat")} if model.spatial is not None else {}
-    return model.fit(WORLD.people, WORLD.places, **COUNTS, **where, columns=COLUMNS)
-
-
-def fit_nouns(model):
     where = {"coords": ("lon", "lat")} if model.spatial is not None else {}
     people = People(WORLD.people, by="region", weight="weight", columns=COLUMNS, categorical=["sex"])
     return model.fit(people, Places(WORLD.places, by="region", successes="dem", trials="votes", **where))
@@ -38,7 +31,7 @@ CASES = [
     Case(
         name="EcologicalInference",
         make=lambda **p: EcologicalInference(**{"hyperparameters": SCALES, **p}),
-        fit=fit_nouns,
+        fit=fit,
         answer=answer,
         variants={
             "spatial": ["matern12", "nonsense", With(None, hyperparameters=None)],
@@ -66,18 +59,15 @@ CASES = [
     ),
     Case(
         name="DistributionRegression",
-        make=lambda **p: DistributionRegression(
-            **{"n_features": 32, "categorical": ["sex"], "hyperparameters": FEATURES, **p}
-        ),
+        make=lambda **p: DistributionRegression(**{"n_features": 32, "hyperparameters": FEATURES, **p}),
         fit=fit,
         answer=answer,
         variants={
             "n_features": [64, 0, With(64, feature_map="linear", n_features=4096)],
             "feature_map": ["rff", "nonsense"],
             "bandwidth": [1.0, "nonsense", With(1.0, feature_map="linear", n_features=4096)],
-            "categorical": [None, ["nonsense"]],
             "spatial": ["matern52", "nonsense", With(None, hyperparameters=None)],
-            "metric": ["plane", With("plane", spatial=None, hyperparameters=None)],
+            "degrees": [True, With(True, spatial=None, hyperparameters=None)],
             "nugget": [With(False, hyperparameters=None), "yes"],
             "rank": [4, 0],
             "group": ["nonsense", With("state", hyperparameters=None)],
@@ -87,7 +77,6 @@ CASES = [
             "n_restarts": [3, With(0, hyperparameters=None)],
             "random_state": [1, -1],
         },
-        neutral=THREADS,
         people=PEOPLE,
     ),
 ]

@@ -23,10 +23,11 @@ def world():
     return nation(60, 200, n_states=6, contextual=0.0, spatial=0.1, random_state=3)
 
 
-def fit(people, places, **named):
+def fit(people, places, model=None, **named):
+    model = cl.EcologicalInference() if model is None else model
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return cl.EcologicalInference().fit(cl.People(people, **PEOPLE), cl.Places(places, **PLACES | named))
+        return model.fit(cl.People(people, **PEOPLE), cl.Places(places, **PLACES | named))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,9 @@ def test_named_subgroups_where_and_contrasts(model):
 
 def test_confounding_intervals_are_wider_and_say_what_they_rest_on(model):
     wide, plain = (model.estimate(by="race", rollup="all", interval=i, n_draws=400) for i in ("confounding", "model"))
-    assert (wide["std_error"] > plain["std_error"]).all()
+    told = wide["race"] != "other"  # of them the totals say next to nothing, whatever is allowed for
+    assert (wide["std_error"] > plain["std_error"])[told].all()
+    np.testing.assert_allclose(wide["std_error"][~told], plain["std_error"][~told], rtol=0.05)
     assert wide.diagnostics["tau"] == SHIPPED.tail.tau
     assert "different households" in wide.diagnostics["constants_learned_on"]
     law = f"(tau = {SHIPPED.tail.tau}, tails of {SHIPPED.tail.degrees:g} degrees of freedom)"
@@ -156,10 +159,7 @@ def test_calibration_of_nothing_gets_a_sentence(model, asked):
 
 def test_distribution_regression_has_its_own_intervals_only(world):
     given = {"effect_variance": 1.0, "spatial": 0.1, "length": 300.0, "nugget": 0.05}
-    other = DistributionRegression(n_features=16, categorical=["sex"], hyperparameters=given)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        other.fit(world.people, world.places, weight="weight", columns=COLUMNS, **PLACES)
+    other = fit(world.people, world.places, DistributionRegression(n_features=16, hyperparameters=given))
     with pytest.raises(InputError, match="interval="):
         other.estimate(by="sex", interval="confounding")
     found = other.estimate(by="sex", rollup="all", n_draws=50)

@@ -60,12 +60,13 @@ def every_half(people: pd.DataFrame, totals: pd.DataFrame, columns: list[str], l
 
 
 def found(seed: int) -> np.ndarray:
-    """Give the effects of both coins, mean of the halves."""
-    effects = []
+    """Give the effects of both coins, mean of the halves; the most common level is the first."""
+    effects, people = [], world(seed)[0]
+    sign = [1.0 if people[name].mean() <= 0.5 else -1.0 for name in ("coin", "shared")]
     for half in hidden(seed):
         first = {name: a for name, (a, _) in zip(half.columns, half.structure.columns, strict=True)}
         effects.append([half.effects[first[name] + 1] - half.effects[first[name]] for name in ("coin", "shared")])
-    return np.mean(effects, axis=0)
+    return np.mean(effects, axis=0) * sign
 
 
 @pytest.mark.parametrize(("smoothed", "limit"), [(True, 0.1), (False, 0.15)])

@@ -107,10 +107,10 @@ def _table(path: str | os.PathLike[str]) -> pa.Table:
     """Read delimited text, its names in small letters."""
     file = find_files([path], "path")[0]
     options = pyarrow.csv.ConvertOptions(null_values=list(MISSING_WORDS), strings_can_be_null=True)
-    with reading(str(file), "delimited text"):
+    with reading(file, "delimited text"):
         form = pyarrow.csv.ParseOptions(delimiter=delimiter_of(file))
         table = pyarrow.csv.read_csv(file, parse_options=form, convert_options=options)
-    names = [name.strip().casefold() or f"column{i}" for i, name in enumerate(table.column_names)]
+        names = [name.strip().casefold() or f"column{i}" for i, name in enumerate(table.column_names)]
     check_names(names, str(file))
     return table.rename_columns(names)
 

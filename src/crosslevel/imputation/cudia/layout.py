@@ -15,9 +15,6 @@ from crosslevel.imputation.cudia.model import Block, Problem
 from crosslevel.imputation.inputs import Inputs, read_range
 from crosslevel.typing import BoolArray, Int64Array, IntArray
 
-MOST_STRAY = 0.2
-"""Largest share of published means outside [0, 1], by more than 1 each, for which the others are shares and these are slips."""
-
 
 def check_choices(model: Any, methods: tuple[str, ...]) -> None:
     """Check the parameters of a ``CUDIA`` before any data are read."""
@@ -53,17 +50,12 @@ def hidden_families(given: Inputs, families: Any) -> tuple[Any, BoolArray]:
     chosen = {k: v for k, v in families.items() if k in given.hidden} if isinstance(families, Mapping) else {}
     out = []
     for published in given.published:
-        name, mean, repair = published.name, published.mean[~np.isnan(published.mean)], ""
-        kind = chosen.get(name, "auto")
-        if kind == "auto":
-            away = np.maximum(-mean, mean - 1.0)
-            shares = (away[away > 0] > 1.0).all() and np.sum(away > 0) <= MOST_STRAY * len(mean)
-            kind = "bernoulli" if shares else "gaussian"
-            repair = f" If it is a number, pass families={{{name!r}: 'gaussian'}}."
+        name, mean = published.name, published.mean[~np.isnan(published.mean)]
+        kind = chosen.get(name, "bernoulli" if (mean == np.clip(mean, 0.0, 1.0)).all() else "gaussian")
         if kind not in ("bernoulli", "gaussian"):
             raise unknown_name(f"families[{name!r}]", kind, ["bernoulli", "gaussian"], "family of a hidden feature")
         if kind == "bernoulli":
-            read_range(given, published, repair)
+            read_range(given, published)
         out.append(kind == "bernoulli")
     rest = {k: v for k, v in families.items() if k not in chosen} if chosen else families
     return rest, np.array(out)
