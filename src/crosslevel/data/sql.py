@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crosslevel.data import frames
-from crosslevel.data.expressions import Expression, kind_of, quoted
+from crosslevel.data.expressions import Expression, kind_of
 from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed, nearest
 from crosslevel.typing import BoolArray
 
@@ -38,6 +38,41 @@ CODE = r"^[+-]?0[0-9]+$"
 """A whole number that begins with a zero: a code, such as 01001."""
 LONGEST_WHOLE = 18
 """Digits that every 64-bit integer can hold."""
+
+
+def is_value(name: str, value: object) -> str:
+    """Write the expression for the people with a value in a column.
+
+    Examples
+    --------
+    >>> is_value("hours worked", 1), is_value("town", "Land's End"), is_value("owner", True)
+    ('"hours worked" = 1', '"town" = \\'Land\\'\\'s End\\'', '"owner" = true')
+    """
+    return f"{quoted(name)} = {constant(value)}"
+
+
+def constant(value: object) -> str:
+    """Write a value in SQL.
+
+    Examples
+    --------
+    >>> constant(True), constant(2.5), constant("it's")
+    ('true', '2.5', "'it''s'")
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else quoted(str(value), "'")
+
+
+def quoted(name: str, mark: str = '"') -> str:
+    """Quote the name of a column, or text.
+
+    Examples
+    --------
+    >>> print(quoted('the "old" town'), quoted("it's", "'"))
+    "the ""old"" town" 'it''s'
+    """
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
 
 
 def open_table(data: Any, argument: str = "people") -> Local | Spark:

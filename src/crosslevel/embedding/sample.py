@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crosslevel.data.columns import Category, Encoded, Encoder, Number
-from crosslevel.data.expressions import is_value, quoted
 from crosslevel.data.people import People
+from crosslevel.data.sql import is_value, quoted
 from crosslevel.embedding.chunks import WEIGHT
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 

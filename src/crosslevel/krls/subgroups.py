@@ -130,7 +130,7 @@ def _by_condition(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> 
         condition = read_expression(text, f"by[{name!r}]", covariates.schema)
         members = np.flatnonzero(mask_of(covariates, condition)[cells.row])
         if not len(members):
-            raise InputError(f"by[{name!r}]: no row fulfils {text!r}; correct the condition or leave it out.")
+            raise InputError(f"by[{name!r}]: no row fulfils {text!r}; correct it or leave it out.")
         rows.append(members)
         groups.append(np.full(len(members), g))
         columns |= set(condition.columns)
@@ -142,9 +142,7 @@ def _by_condition(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> 
 
 def _by_label(by: Any, used: BoolArray) -> Subgroups:
     if not hasattr(by, "__len__") and not frames.is_frame(by):
-        raise InputError(
-            f"by={by!r} is neither a column of X nor labels; pass a name, conditions or one label per row."
-        )
+        raise InputError(f"by={by!r} is neither a column of X nor labels; pass a name or labels.")
     table = read_labels(by, "by", len(used))
     groups = frames.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from crosslevel.data.expressions import kind_of, quoted
+from crosslevel.data.expressions import kind_of
 from crosslevel.data.readers.archives import reading
 from crosslevel.data.signatures import checked
-from crosslevel.data.sql import MISSING_WORDS, Local, check_names, delimiter_of, find_files
+from crosslevel.data.sql import MISSING_WORDS, Local, check_names, delimiter_of, find_files, quoted
 from crosslevel.errors import CrosslevelWarning, FileError, listed, unknown_name
 
 SCHEMA = pa.schema(

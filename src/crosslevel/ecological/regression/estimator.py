@@ -192,9 +192,9 @@ class DistributionRegression(PlaceEstimator):
         self._check_parameters()
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         check_nouns(people, places)
-        if places.margins is not None or places.covariates:
+        if places.margins is not None or places.covariates or people.cluster is not None:
             raise InputError(
-                "DistributionRegression has no margins and no covariates of places; leave them out of Places."
+                "DistributionRegression takes no margins, covariates or cluster; leave them out of Places and People."
             )
         found, embedder = self._read_places(places), self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:

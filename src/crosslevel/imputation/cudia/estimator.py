@@ -29,10 +29,8 @@ from crosslevel.imputation.cudia.impute import (
     probabilities,
     subgroup_means,
 )
-from crosslevel.imputation.cudia.layout import build, check_choices
-from crosslevel.imputation.cudia.means import identify, leave_one_out, make_prior
-from crosslevel.imputation.cudia.mixture import EDGE
-from crosslevel.imputation.cudia.model import Parameters
+from crosslevel.imputation.cudia.mixture import EDGE, identify, leave_one_out, make_prior
+from crosslevel.imputation.cudia.model import Parameters, build, check_choices
 from crosslevel.imputation.estimate import Imputer, naive_means, subgroups
 from crosslevel.imputation.inputs import FEWEST_GROUPS, keep_inputs, keep_warnings, read_fit
 from crosslevel.results import Estimates

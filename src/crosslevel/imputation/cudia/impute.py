@@ -24,10 +24,16 @@ from scipy.special import expit
 from crosslevel.data.cells import Cells, sums, warn_outside
 from crosslevel.data.columns import Category, Number
 from crosslevel.imputation.cudia.families import recode
-from crosslevel.imputation.cudia.layout import atoms_of
-from crosslevel.imputation.cudia.means import LOGIT_SD, Design, designs_of
-from crosslevel.imputation.cudia.mixture import responsibilities
-from crosslevel.imputation.cudia.model import Fit, Parameters, Problem, hidden_variance, log_density, statistics
+from crosslevel.imputation.cudia.mixture import LOGIT_SD, Design, designs_of, responsibilities
+from crosslevel.imputation.cudia.model import (
+    Fit,
+    Parameters,
+    Problem,
+    atoms_of,
+    hidden_variance,
+    log_density,
+    statistics,
+)
 from crosslevel.imputation.design import Design as Scores
 from crosslevel.imputation.design import learn_design
 from crosslevel.imputation.inputs import People
