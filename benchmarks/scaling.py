@@ -104,8 +104,8 @@ def regression_places(n: int) -> Fit:
     places = pd.DataFrame(
         {"place": range(n), "votes": votes, "yes": rng.binomial(votes, rate), "x": where[0], "y": where[1]}
     )
-    model = cl.ecological.DistributionRegression(256, metric="plane", rank=50, n_restarts=1, sampling_error=False)
-    return lambda: model.fit(people, places, **COUNTED)
+    model = cl.ecological.DistributionRegression(256, rank=50, n_restarts=1, sampling_error=False)
+    return lambda: model.fit(cl.People(people, by="place"), cl.Places(places, **COUNTED))
 
 
 def tables(n: int, districts: int, seed: int = 0) -> tuple[dict[str, Any], dict[str, Any], np.ndarray]:

@@ -24,14 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 from us2024_data import (
-    CATEGORICAL,
-    COLUMNS,
     SUBGROUPS,
     Remembering,
     all_subgroups,
     data_folder,
+    describe,
     lay,
-    new_model,
     points,
     read_people,
     read_regions,
@@ -125,7 +123,7 @@ def main() -> None:
     for year in options.years:
         places, report = places_of(folder, year)
         poll = read_polls(folder / "exit_polls" / "cnn_exit_polls_2012_2016.csv", year)
-        model = default_model() if options.people else new_model(n_features=options.features)
+        model = default_model() if options.people else DistributionRegression(options.features)
         answers = estimate(people, places, model)
         sections.append(section(year, report, places, answers, poll))
         print(sections[-1], "\n", flush=True)
@@ -186,13 +184,8 @@ def estimate(people: pa.Table, places: pa.Table, model: Any) -> dict[str, Estima
     """Fit the votes and ask for the subgroups of the polls, by state and for the nation."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        who = {"by": "region", "weight": "weight", "columns": list(COLUMNS)}
-        votes = {"successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-        if isinstance(model, DistributionRegression):
-            model.fit(people, places, **who, **votes, unmatched="drop")
-        else:
-            known = cl.People(people, **who, categorical=list(CATEGORICAL))
-            model.fit(known, cl.Places(places, by="region", **votes), unmatched="drop")
+        totals = cl.Places(places, by="region", successes="dem", trials="votes", coords=("lon", "lat"))
+        model.fit(describe(people), totals, unmatched="drop")
     if isinstance(model, DistributionRegression):
         model.embedder_ = Remembering(model.embedder_)  # type: ignore[assignment]
     asked = all_subgroups(POLLS)

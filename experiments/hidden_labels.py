@@ -92,13 +92,12 @@ def fitted(people: Path, regions: pa.Table) -> cl.EcologicalInference:
 
 def regressed(people: Path, regions: pa.Table) -> cl.ecological.DistributionRegression:
     """Fit the paper's model to the vote of 2024."""
-    model = cl.ecological.DistributionRegression(REGRESSION_FEATURES, categorical=list(CATEGORICAL))
-    counts = {"successes": "votes_dem_2024", "trials": "votes", "coords": ("lon", "lat")}
+    who = {"by": "region", "weight": "weight", "columns": list(NESTED), "categorical": list(CATEGORICAL)}
+    places = cl.Places(regions, by="region", successes="votes_dem_2024", trials="votes", coords=("lon", "lat"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return model.fit(
-            people, regions, by="region", weight="weight", columns=list(NESTED), unmatched="drop", **counts
-        )
+        model = cl.ecological.DistributionRegression(REGRESSION_FEATURES)
+        return model.fit(cl.People(people, **who), places, unmatched="drop")
 
 
 def hide_labels(model: cl.EcologicalInference, names: Sequence[str]) -> Learner:
@@ -259,11 +258,13 @@ def _half(model: Any, frame: pd.DataFrame, label: str, mine: FloatArray) -> tupl
     places = model.places_.table.to_pandas().merge(
         pd.DataFrame({"label_yes": sums.yes / sums.weight * n, "label_all": n}), left_on="region", right_index=True
     )
-    asked = {**model.arguments_, "successes": "label_yes", "trials": "label_all"}
-    asked["columns"] = [c for c in model.columns_ if c not in (label, *LABELS[label].hidden)]
+    left = [c for c in model.columns_ if c not in (label, *LABELS[label].hidden)]
+    codes = [c for c in CATEGORICAL if c in left]
+    half = cl.People(frame[mine], by="region", weight="weight", columns=left, categorical=codes)
+    counted = cl.Places(places, by="region", successes="label_yes", trials="label_all", coords=("lon", "lat"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        fitted_ = clone(model).fit(frame[mine], places, unmatched="drop", **asked)
+        fitted_ = clone(model).fit(half, counted, unmatched="drop")
         rate = (everybody.yes / everybody.weight).loc[list(fitted_.places_.keys)].to_numpy()
         totals = fitted_.places_.totals  # answers add up to the totals of everybody, which the fit has not seen
         totals = replace(totals, successes=(rate * totals.trials[0])[None])

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from crosslevel.data.batches import open_batches
 from us2024_data import LEAST_INCOME, NATURALISED
 
 __all__ = [
@@ -117,9 +116,10 @@ def write_people(source: Path, target: Path, states: Sequence[str] | None = None
     files = sorted(source.glob("p_*.parquet")) if source.is_dir() else [source]
     for file in [f for f in files if states is None or f.stem.removeprefix("p_") in states]:
         households = 0
-        for batch in open_batches(file, columns=READ):
-            raw = _raw(batch)
-            # a file's batches are whole row groups; a household cut by one counts as two
+        stored = pq.ParquetFile(file)
+        for group in range(stored.num_row_groups):
+            batch = stored.read_row_group(group, list(READ)).combine_chunks().to_batches()[0]
+            raw = _raw(batch)  # a household cut by a row group counts as two
             household = households + np.cumsum(_begins(batch, raw))
             households = int(household[-1]) if len(household) else households
             kept = raw["adult_citizen"] == 1

@@ -40,8 +40,8 @@ from us2024_data import read_regions
 
 import crosslevel as cl
 from crosslevel.data.columns import Encoder
-from crosslevel.data.expressions import quoted
 from crosslevel.data.place_cells import Bins, Labels, count_people
+from crosslevel.data.sql import quoted
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel

@@ -23,14 +23,13 @@ import numpy as np
 import pyarrow as pa
 import scipy.linalg
 from us2024_data import (
-    COLUMNS,
     SUBGROUPS,
     Remembering,
     all_subgroups,
     data_folder,
+    describe,
     lay,
     merge_counties,
-    new_model,
     peak_memory,
     points,
     read_people,
@@ -40,6 +39,7 @@ from us2024_data import (
 )
 from us2024_maps import draw_maps, read_map
 
+from crosslevel import Places
 from crosslevel.data.atomic import whole_file
 from crosslevel.ecological import DistributionRegression
 from crosslevel.errors import ConvergenceError, CrosslevelWarning
@@ -51,14 +51,7 @@ FOLDS = 10
 FEATURES = 2048
 """Scores over regions are those of 4,096, at half the memory and time."""
 STATE = "st"
-VOTES = {
-    "by": "region",
-    "weight": "weight",
-    "successes": "votes_dem_2024",
-    "trials": "votes",
-    "coords": ("lon", "lat"),
-    "columns": list(COLUMNS),
-}
+VOTES = {"by": "region", "successes": "votes_dem_2024", "trials": "votes"}
 ABLATIONS: dict[str, dict[str, Any]] = {
     "4,096 features": {"n_features": 4096},
     "no nugget": {"nugget": False},
@@ -166,7 +159,7 @@ def run_study(people: pa.Table, places: pa.Table, clock: Clock, **settings: Any)
     keeper = Remembering(model.embedder_)
     model.embedder_ = keeper  # type: ignore[assignment]
     with clock.time("embedding of subgroups, one pass"):
-        keeper.ask(people, by=["region"], subgroups=all_subgroups())
+        keeper.ask(model.people_, by=["region"], subgroups=all_subgroups())
     answers = {}
     for rollup in ("region", STATE, "all"):
         with clock.time(f"{len(all_subgroups())} subgroups by {rollup}, embeddings given"):
@@ -180,11 +173,11 @@ def fit(
     people: pa.Table, places: pa.Table, progress: Progress | None = None, **settings: Any
 ) -> DistributionRegression:
     """Fit one model to the votes of 2024."""
-    model = new_model(**settings)
-    named = {name: value for name, value in VOTES.items() if name != "coords" or model.spatial is not None}
+    model = DistributionRegression(**settings)
+    totals = Places(places, **VOTES, coords=None if model.spatial is None else ("lon", "lat"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return model.fit(people, places, **named, progress=progress)
+        return model.fit(describe(people), totals, progress=progress)
 
 
 def data_section(folder: Path, people: pa.Table, places: pa.Table) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import environ
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from crosslevel.data.batches import Batches, open_batches
+import pyarrow.dataset as ds
 
+from crosslevel import People
 from crosslevel.data.regions import MergeReport, Regions, merge_regions
-from crosslevel.ecological import DistributionRegression
 from crosslevel.embedding import Embeddings, MeanEmbedding
 
 COLUMNS = ("age", "log_income", "female", "eth5", "educ6", "tenure", "naturalised", "disability")
@@ -32,24 +33,29 @@ LEAST_INCOME = 1000.0
 """Dollars a year below which household incomes (losses among them) are alike."""
 
 SUBGROUPS: dict[str, dict[str, str]] = {
-    "sex": {"men": "female == 0", "women": "female == 1"},
-    "age": {"18-29": "age < 30", "30-44": "30 <= age < 45", "45-64": "45 <= age < 65", "65+": "age >= 65"},
+    "sex": {"men": "female = 0", "women": "female = 1"},
+    "age": {
+        "18-29": "age < 30",
+        "30-44": "age >= 30 and age < 45",
+        "45-64": "age >= 45 and age < 65",
+        "65+": "age >= 65",
+    },
     "household income": {
         "under $50,000": "hh_income < 50000",
-        "$50,000-100,000": "50000 <= hh_income < 100000",
+        "$50,000-100,000": "hh_income >= 50000 and hh_income < 100000",
         "$100,000+": "hh_income >= 100000",
     },
     "race and ethnicity": {
-        name: f"eth5 == {k}" for k, name in enumerate(("white", "black", "Hispanic", "Asian", "other"), start=1)
+        name: f"eth5 = {k}" for k, name in enumerate(("white", "black", "Hispanic", "Asian", "other"), start=1)
     },
     "education": {
-        name: f"educ6 == {k}"
+        name: f"educ6 = {k}"
         for k, name in enumerate(
             ("no diploma", "high school", "some college", "associate", "bachelor", "graduate"), start=1
         )
     },
 }
-"""Queries over people, by question and answer."""
+"""Conditions on people, by question and answer."""
 
 COLLAPSE = {"AK": "02*", "CT": "09*", "DC": "11*"}
 """Votes of 2024 are by house district in Alaska, planning region in Connecticut and ward in Washington."""
@@ -81,8 +87,9 @@ def read_people(path: Path, states: Sequence[str] | None = None) -> pa.Table:
     states : sequence of str, optional
         Two-digit codes of states; all when not given.
     """
-    files = path if states is None else [path / f"p_{code}.parquet" for code in states]
-    found = [_columns(b) for b in open_batches(files, columns=READ, where="adult_citizen == 1")]
+    files = sorted(path.glob("p_*.parquet")) if states is None else [path / f"p_{code}.parquet" for code in states]
+    kept = ds.dataset(files).to_batches(columns=list(READ), filter=pc.field("adult_citizen") == 1)
+    found = [_columns(batch) for batch in kept]
     return pa.Table.from_batches(found).unify_dictionaries().combine_chunks()
 
 
@@ -162,24 +169,25 @@ class Remembering:
         self._found: Embeddings | None = None
         self.passes = 0
 
-    def ask(self, people: Any, by: Sequence[str], subgroups: Mapping[str, str]) -> Embeddings:
+    def ask(self, people: People, by: Sequence[str], subgroups: Mapping[str, str]) -> Embeddings:
         """Embed as an estimate of these subgroups will."""
-        return self.transform(open_batches(people), by=list(by), subgroups=dict(subgroups))
+        return self.transform(replace(people.kept(None), by=list(by), columns=None), subgroups=dict(subgroups))
 
-    def transform(self, people: Batches, **asked: Any) -> Embeddings:
+    def transform(self, people: People, subgroups: Mapping[str, str] | None = None, progress: Any = None) -> Embeddings:
         """Embed, or give what the same question gave before."""
-        question = (people.stamps(), {k: v for k, v in asked.items() if k != "progress"})
+        question = (people.table, people.roles(), subgroups)  # a table equals itself alone
         if self._found is None or question != self._asked:
             self._found = None  # two answers would not fit into memory
-            self._found = self._embedder.transform(people, **asked)
+            self._found = self._embedder.transform(people, subgroups=subgroups, progress=progress)
             self._asked = question
             self.passes += 1
         return self._found
 
 
-def new_model(**settings: Any) -> DistributionRegression:
-    """Make the study's model: the paper's link, and the library's defaults but for what is given."""
-    return DistributionRegression(**{"categorical": list(CATEGORICAL), **settings})
+def describe(people: pa.Table, columns: Sequence[str] = COLUMNS) -> People:
+    """Say what the columns of people mean."""
+    codes = [name for name in CATEGORICAL if name in columns]
+    return People(people, by="region", weight="weight", columns=list(columns), categorical=codes)
 
 
 def peak_memory() -> float:

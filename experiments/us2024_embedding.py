@@ -20,15 +20,15 @@ from crosslevel import MeanEmbedding, People
 CODES = ["female", "race", "hispanic", "citizenship", "schl", "disability", "tenure", "group_quarters"]
 NUMBERS = ["age", "hh_income"]
 SUBGROUPS = {
-    "men": "female == 0",
-    "women": "female == 1",
+    "men": "female = 0",
+    "women": "female = 1",
     "18-29": "age < 30",
     "30-44": "age >= 30 and age < 45",
     "45-64": "age >= 45 and age < 65",
     "65+": "age >= 65",
-    **{name: f"eth5 == {k}" for k, name in enumerate(("white", "black", "hispanic", "asian", "other"), start=1)},
+    **{name: f"eth5 = {k}" for k, name in enumerate(("white", "black", "hispanic", "asian", "other"), start=1)},
     **{
-        name: f"educ6 == {k}"
+        name: f"educ6 = {k}"
         for k, name in enumerate(
             ("no diploma", "high school", "some college", "associate", "bachelor", "graduate"), start=1
         )
@@ -53,7 +53,7 @@ def main() -> None:
     once = time.perf_counter()
     found = embedding.transform(people, subgroups=SUBGROUPS)
     done = time.perf_counter()
-    everybody = found.select("subgroup == 'all'")
+    everybody = found.select("subgroup = 'all'")
     rows = int(everybody.n_rows.sum())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _weight(found: object, names: tuple[str, ...]) -> float:
-    return sum(found.select(f"subgroup == '{n}'").weight.sum() for n in names) / 1e6  # type: ignore[attr-defined]
+    return sum(found.select(f"subgroup = '{n}'").weight.sum() for n in names) / 1e6  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

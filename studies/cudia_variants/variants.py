@@ -28,10 +28,15 @@ from crosslevel.imputation.cudia.chain import accept_mix, draw_clusters, propose
 from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.imputation.cudia.hard import fit_hard
 from crosslevel.imputation.cudia.impute import Crowd, expected_values, probabilities
-from crosslevel.imputation.cudia.layout import build
-from crosslevel.imputation.cudia.means import identify, leave_one_out, make_prior, person_variance, regress
-from crosslevel.imputation.cudia.mixture import fit_mixture
-from crosslevel.imputation.cudia.model import Fit, Parameters, Problem
+from crosslevel.imputation.cudia.mixture import (
+    fit_mixture,
+    identify,
+    leave_one_out,
+    make_prior,
+    person_variance,
+    regress,
+)
+from crosslevel.imputation.cudia.model import Fit, Parameters, Problem, build
 from crosslevel.imputation.inputs import read_fit
 
 FloatArray = npt.NDArray[np.float64]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +27,10 @@ SIZES, DRAWS = (0, 50, 500, 5000), 1000
 
 def score(world: Nation, size: int, rng: np.random.Generator) -> np.ndarray:
     """Give errors in points of both sexes by region and by state, and the neighborhood's, of a survey of ``size`` of each by state."""
-    embedder = cl.MeanEmbedding(256, categorical=["sex"], random_state=0)
-    named = {"weight": "weight", "columns": [c for c in world.people.column_names if c not in ("region", "weight")]}
-    whole = embedder.fit(world.people, by="region", **named).transform(world.people)
-    parts = embedder.transform(world.people, by=["region", "sex"])
+    columns = [c for c in world.people.column_names if c not in ("region", "weight")]
+    people = cl.People(world.people, by="region", weight="weight", columns=columns, categorical=["sex"])
+    embedder = cl.MeanEmbedding(256, random_state=0).fit(people)
+    whole, parts = embedder.transform(people), embedder.transform(replace(people, by=["region", "sex"], columns=None))
     keys = whole.key_table["region"].to_pylist()
     place = np.array([keys.index(key) for key in parts.key_table["region"].to_pylist()])
     sex, W = np.asarray(parts.key_table["sex"]), np.eye(len(keys))

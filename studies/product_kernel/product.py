@@ -18,15 +18,14 @@ import crosslevel as cl
 from crosslevel.numerics.quadrature import logistic_mean
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
-from us2024_data import CATEGORICAL, COLUMNS, data_folder, read_people, read_regions
+from us2024_data import data_folder, describe, read_people, read_regions
 
 
 def regions(n_features: int) -> dict[str, np.ndarray]:
     """Give embeddings, coordinates and votes of the regions."""
     folder = data_folder()
     people, places = read_people(folder / "us2024" / "persons"), read_regions(folder)
-    embedder = cl.MeanEmbedding(n_features, categorical=list(CATEGORICAL), random_state=0)
-    found = embedder.fit(people, by="region", weight="weight", columns=list(COLUMNS)).transform(people)
+    found = cl.MeanEmbedding(n_features, random_state=0).fit_transform(describe(people))
     rows = {key: i for i, key in enumerate(found.key_table["region"].to_pylist())}
     order = [rows[key] for key in places["region"].to_pylist()]
     M, weight = found.values[order], found.weight[order]

@@ -64,6 +64,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: subgroups(2.5, None, None),
         lambda: cl.Bags.from_list([[1.0]], weights=2.5),
         lambda: cl.load(2.5),
+        lambda: cl.People({"x": [1]}, columns=2.5),
         lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]),

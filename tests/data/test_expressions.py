@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from crosslevel.data.expressions import is_value, read_expression
+from crosslevel.data.expressions import read_expression
 from crosslevel.data.people import People
-from crosslevel.data.sql import mask_of
+from crosslevel.data.sql import is_value, mask_of
 from crosslevel.errors import InputError
 
 SEX, AGE = [1, 2, None, 2, 1], [20.0, 70.5, None, 40.0, 65.0]

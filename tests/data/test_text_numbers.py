@@ -14,6 +14,7 @@ def test_other_text_is_refused_with_its_row(value):
     with pytest.raises(InputError) as refused:
         read_text_numbers(pa.array(["7"] * 70_000 + [value]), "votes")
     assert repr(value) in str(refused.value)
+    assert "70,000" in str(refused.value)
 
 
 def test_signs_exponents_and_blanks():

@@ -14,7 +14,7 @@ import pytest
 
 from crosslevel import MeanEmbedding, People
 from crosslevel.embedding.engines import local
-from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.errors import InputError
 from crosslevel.numerics.features import MAPS
 from crosslevel.numerics.fused import embed_piece
 
@@ -44,16 +44,6 @@ def test_every_map_equals_plain_numpy(people, table, name, oracle):
     np.testing.assert_array_equal(found.n_rows, count)
     np.testing.assert_allclose(found.effective_size, effective, rtol=1e-12)
     assert len(fitted.get_feature_names_out()) == found.values.shape[1]
-
-
-def test_the_linear_map_gives_shares(people, table):
-    fitted = MeanEmbedding(feature_map="linear").fit(people)
-    found = dict(zip(fitted.get_feature_names_out(), fitted.transform(people).values.T, strict=True))
-    frame = table.to_pandas()
-    w = frame["w"]
-    for name, rows in {"sex=2": frame["sex"] == 2, "race=missing": frame["race"].isna()}.items():
-        shares = (w * rows).groupby(frame["region"]).sum() / w.groupby(frame["region"]).sum()
-        np.testing.assert_allclose(found[name], shares, rtol=1e-6)
 
 
 def test_the_kernel_is_that_of_the_bandwidth(people, table, oracle):
@@ -174,25 +164,12 @@ def test_a_weight_of_two_is_two_people(fitted, people, table, oracle):
     assert fits[0].bandwidth_ == pytest.approx(fits[1].bandwidth_, rel=1e-6)
 
 
-def test_the_size_of_weights_does_not_matter(people, table, oracle):
-    tenfold = table.set_column(7, "w", pa.array(10 * table["w"].to_numpy()))
-    one, ten = (MeanEmbedding(64).fit_transform(replace(people, data=data)) for data in (table, tenfold))
-    assert oracle.relative(ten.values, one.values) < 1e-12
-    np.testing.assert_allclose(ten.weight, 10 * one.weight, rtol=1e-12)
-
-
 def test_where_keeps_those_it_names(fitted, people, table):
     kept = table.filter(pa.compute.field("age") >= 50)
     there = replace(people, where="age >= 50 and region is not null")
     found = fitted.transform(there)
     np.testing.assert_allclose(found.values, fitted.transform(replace(people, data=kept)).values, rtol=0, atol=1e-14)
     assert MeanEmbedding(8).fit(there).n_rows_ == kept.num_rows
-
-
-def test_the_seed_draws_the_features(people):
-    values = [MeanEmbedding(16, bandwidth=2.0, random_state=s).fit_transform(people).values for s in (3, 3, 4)]
-    np.testing.assert_array_equal(values[0], values[1])
-    assert not np.allclose(values[0], values[2])
 
 
 # ---- people that fit has not seen, and what is refused
@@ -232,16 +209,6 @@ def test_a_number_that_was_never_missing():
         fitted.transform(some(x=[0.0] * 3 + [np.inf] + [0.0] * 56))
 
 
-def test_columns_that_say_nothing_or_the_place_are_left_out():
-    people = some(one=["a"] * N, none=pa.nulls(N), state=[f"s{i % 2}" for i in range(N)])
-    with pytest.warns(CrosslevelWarning):
-        fitted = MeanEmbedding(8).fit(people)
-    assert fitted.columns_ == ("x",)
-    with pytest.warns(CrosslevelWarning):
-        kept = MeanEmbedding(8).fit(some(state=[f"s{i % 2}" for i in range(N)], columns=["x", "state"]))
-    assert kept.columns_ == ("state", "x")
-
-
 @pytest.mark.parametrize(
     ("people", "options"),
     [
@@ -264,30 +231,6 @@ def test_passes_that_are_refused(people, options):
     fitted = MeanEmbedding(8).fit(some())
     with pytest.raises(InputError):
         fitted.transform(people, **options)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"n_features": 7},
-        {"n_features": 0},
-        {"n_features": 8.0},
-        {"feature_map": "fastfod"},
-        {"bandwidth": "mean"},
-        {"bandwidth": -1.0},
-        {"bandwidth": np.nan},
-        {"unknown": "skip"},
-        {"random_state": -1},
-        {"engine": "gpu"},
-        {"engine": 3},
-        {"feature_map": "linear", "n_features": 8},
-        {"feature_map": "linear", "bandwidth": 2.0},
-        {"feature_map": "nystrom", "n_features": 100},
-    ],
-)
-def test_settings_that_are_refused(options):
-    with pytest.raises(InputError):
-        MeanEmbedding(**options).fit(some())
 
 
 def test_people_who_change_under_a_pass_are_refused(fitted, people, monkeypatch):

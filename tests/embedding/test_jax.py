@@ -1,7 +1,6 @@
 """The jax engine against the local one: the same bags, the same sums to 1e-5 of a bag's largest entry."""
 
 import sys
-import threading
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from crosslevel import Embeddings, MeanEmbedding, People
 from crosslevel.data.columns import Category, Encoder, Number
 from crosslevel.embedding.engines import find_engine
-from crosslevel.embedding.engines.jax import JaxEngine, code_owners
+from crosslevel.embedding.engines.jax import code_owners
 from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.features import MAPS
 
@@ -74,41 +73,6 @@ def test_levels_that_fit_has_not_seen_get_no_feature_when_ignored() -> None:
     job = ["astronaut" if i % 3 == 0 else v for i, v in enumerate(of["job"].to_pylist())]
     of = of.set_column(3, "job", pa.array(job))
     assert_close(embedded(embedding, "jax", of), embedded(embedding, "local", of))
-
-
-@pytest.mark.parametrize("rows", [1, 2049])
-def test_padding_changes_nothing(rows: int) -> None:
-    embedding, of = fitted("fastfood"), table().slice(0, rows)
-    assert_close(embedded(embedding, "jax", of), embedded(embedding, "local", of))
-
-
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = JaxEngine.__init__
-
-    def shorter(self: JaxEngine) -> None:
-        made(self)
-        self.chunk_rows = 700
-
-    monkeypatch.setattr(JaxEngine, "__init__", shorter)
-
-
-def test_chunks_come_back_in_order(short: None) -> None:
-    done: list[int] = []
-    embedding = fitted("sorf").set_params(engine="jax")
-    found = embedding.transform(people(), subgroups=SUBGROUPS, progress=lambda rows, _: done.append(rows))
-    assert len(done) > 5
-    assert done[-1] == N
-    assert_close(found, embedded(embedding, "local"))
-
-
-def test_a_stopped_pass_leaves_no_thread_behind(short: None) -> None:
-    def stop(*_: object) -> None:
-        raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError):
-        fitted("sorf").set_params(engine="jax").transform(people(), progress=stop)
-    assert not [t for t in threading.enumerate() if t.name.startswith("crosslevel-embed")]
 
 
 @pytest.mark.parametrize("name", ["sorf", "nystrom"])

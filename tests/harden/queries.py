@@ -9,9 +9,9 @@ import time
 import pyarrow as pa
 from tests.harden.door import Door
 
-from crosslevel.data.expressions import quoted, read_expression
+from crosslevel.data.expressions import read_expression
 from crosslevel.data.people import People
-from crosslevel.data.sql import mask_of
+from crosslevel.data.sql import mask_of, quoted
 from crosslevel.errors import InputError
 
 __all__ = ["run"]

@@ -18,7 +18,7 @@ from crosslevel.data.frames import fingerprint
 from crosslevel.data.people import People
 from crosslevel.data.places import Places
 from crosslevel.data.simulate import Nation, nation
-from crosslevel.data.simulate.people import LEVELS
+from crosslevel.data.simulate.population import LEVELS
 from crosslevel.data.surveys import Survey
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import InputError

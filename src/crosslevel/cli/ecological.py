@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import crosslevel as cl
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem, free_name
-from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, spelled
+from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
 from crosslevel.data.checks import check_level
 from crosslevel.data.expressions import read_expression
 from crosslevel.data.totals import read_places
@@ -138,8 +138,6 @@ EXAMPLES = (
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
 PLACES = ("successes", "trials", "outcomes", "population")
 WHO = "People and places"
-ONLY_PERSONS = {"cluster", "covariates", "margins", "group_counts", "survey", "published_shares"}
-"""What the regression on whole places does not take."""
 SURVEYED = [
     replace(option, name=f"survey_{option.name}", required=False, needs=("survey",))
     for option in from_signature(cl.Survey, WHO, skip=("data", "name"))
@@ -351,18 +349,13 @@ def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
 
 def _people(given: Given, job: Job) -> cl.People:
     """Describe the people of the file."""
-    table = job.open("people")
-    asked = set(given.get("text_numbers", ())) & set(table.schema.names)
-    data = job.read("people") if asked else table
     names = ("weight", "cluster", "columns", "categorical", "where")
-    return cl.People(data, by=given["by"], **{name: given[name] for name in names if name in given})
+    return cl.People(job.open("people"), by=given["by"], **{name: given[name] for name in names if name in given})
 
 
 def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     chosen, facts = given.get("model", "persons"), given.of(WHO)
     check_known(MODELS, chosen, given.of("Model"), "model")
-    if chosen == "regression" and (idle := ONLY_PERSONS & set(facts)):
-        raise InputError(f"{spelled(min(idle))} is not an option of --model regression; it goes with --model persons.")
     named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
     totals = cl.Places(
         places,
@@ -371,10 +364,12 @@ def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
         margins=job.read("margins") if "margins" in given else None,
         **named,
     )
+    surveys = _surveys(given, job)
+    check_known({name: cls.fit for name, cls in MODELS.items()}, chosen, ["survey"] if surveys else [], "model")
     model = MODELS[chosen](**given.of("Model"))
-    surveys = {} if chosen == "regression" else {"survey": _surveys(given, job) or None}
     with job.progress("Fitting people and totals", "people") as bar:
-        model.fit(people, totals, **surveys, unmatched=given.get("unmatched", "error"), progress=bar)
+        told = {"survey": surveys} if surveys else {}
+        model.fit(people, totals, **told, unmatched=given.get("unmatched", "error"), progress=bar)
     said = model.convergence_
     job.say(f"Fitted {said['places']:,} places, {said['people']:,} people; {job.seconds:,.1f} s")
     return model

@@ -88,41 +88,6 @@ def read_expression(text: object, argument: str, schema: pa.Schema) -> Expressio
     return Expression(text, sql, tuple(dict.fromkeys(reading.columns)))
 
 
-def is_value(name: str, value: object) -> str:
-    """Write the expression for the people with a value in a column.
-
-    Examples
-    --------
-    >>> is_value("hours worked", 1), is_value("town", "Land's End"), is_value("owner", True)
-    ('"hours worked" = 1', '"town" = \\'Land\\'\\'s End\\'', '"owner" = true')
-    """
-    return f"{quoted(name)} = {constant(value)}"
-
-
-def constant(value: object) -> str:
-    """Write a value in SQL.
-
-    Examples
-    --------
-    >>> constant(True), constant(2.5), constant("it's")
-    ('true', '2.5', "'it''s'")
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return repr(value) if isinstance(value, int | float) else quoted(str(value), "'")
-
-
-def quoted(name: str, mark: str = '"') -> str:
-    """Quote the name of a column, or text.
-
-    Examples
-    --------
-    >>> print(quoted('the "old" town'), quoted("it's", "'"))
-    "the ""old"" town" 'it''s'
-    """
-    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
-
-
 def _parse(text: str, argument: str) -> Any:
     import sqlglot
     from sqlglot.errors import SqlglotError

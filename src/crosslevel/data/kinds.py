@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from crosslevel.data.expressions import quoted
 from crosslevel.data.people import People
+from crosslevel.data.sql import quoted
 from crosslevel.errors import InputError, TooManyKindsError
 from crosslevel.typing import FloatArray
 

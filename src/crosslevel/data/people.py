@@ -7,7 +7,8 @@ take it whole. Names and types are checked when it is made; records are read whe
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from crosslevel.data.checks import read_list
-from crosslevel.data.expressions import Expression, quoted, read_expression
+from crosslevel.data.expressions import Expression, read_expression
 from crosslevel.data.frames import as_names
-from crosslevel.data.sql import Local, Spark, open_table
+from crosslevel.data.sql import Local, Spark, open_table, quoted
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import Progress
 
 RESERVED = "crosslevel_"
 """How columns are called that queries add to those of people."""
@@ -172,3 +174,15 @@ class People:
             if value is not None and value != ():
                 said.append(f"{one.name}={value!r}" if isinstance(value, str) else f"{one.name}={listed(value)}")
         return f"People({self.describe()}: {', '.join(said)})"
+
+
+@contextmanager
+def counting(progress: Progress | None, what: str) -> Iterator[Callable[[int], None]]:
+    """Show a pass over people that SQL makes; what is given is called at its end with how many there were."""
+    if progress is None:
+        yield lambda n: None
+        return
+    from crosslevel.data.progress import follow
+
+    with follow(progress, what) as tell:
+        yield lambda n: None if tell is None else tell(n, n)

@@ -24,9 +24,9 @@ from crosslevel.data.columns import (
     may_have_codes,
     refuse_stray_text,
 )
-from crosslevel.data.expressions import quoted
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins
+from crosslevel.data.sql import quoted
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray, Int64Array
 

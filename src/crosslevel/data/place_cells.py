@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.cells import sums
 from crosslevel.data.columns import MISSING, UNKNOWN, Category, Encoder, Number, as_floats, plain_array
-from crosslevel.data.expressions import Expression, constant, quoted
+from crosslevel.data.expressions import Expression
 from crosslevel.data.people import People
+from crosslevel.data.sql import constant, quoted
 from crosslevel.errors import InputError, TooManyKindsError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
@@ -398,23 +398,15 @@ def count_people(
     if (np.diff(key) < 0).any():
         order = np.argsort(key)
         place, dense, label, weight, behind, square = (v[order] for v in (place, dense, label, weight, behind, square))
-    total = sums(place, weight, n_places)
+    total = np.bincount(place, weight, n_places).astype(np.float64)
     at, size = place * n_labels + label, n_places * n_labels
-    squares, count = (sums(at, v, size).reshape(n_places, n_labels) for v in (square, behind))
+    squares, count = (np.bincount(at, v, size).reshape(n_places, n_labels).astype(np.float64) for v in (square, behind))
     start = np.searchsorted(place, np.arange(n_places + 1)).astype(np.int64)
-    return PlaceCells(
-        codes=(distinct[:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32),
-        pairs=Pairs(start, dense.astype(np.int32), weight / total[place]),
-        label=label.astype(np.int32),
-        behind=behind,
-        square=square,
-        labels=names,
-        total=total,
-        squares=squares,
-        count=np.rint(count).astype(np.int64),
-        elsewhere=dict(sorted(elsewhere.items())),
-        clusters=_count_clusters(people, bins, number, distinct) if clusters else None,
-    )
+    codes = (distinct[:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
+    pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
+    people_by_label = (total, squares, np.rint(count).astype(np.int64), dict(sorted(elsewhere.items())))
+    by_cluster = _count_clusters(people, bins, number, distinct) if clusters else None
+    return PlaceCells(codes, pairs, label.astype(np.int32), behind, square, names, *people_by_label, by_cluster)
 
 
 def _places(batch: pa.RecordBatch, number: Mapping[object, int], elsewhere: Elsewhere | None = None) -> Int64Array:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data.shapes import Shape, Source, crs_kind
-from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError
 from crosslevel.typing import FloatArray
 
 FAR = 1e4
@@ -164,20 +165,13 @@ def _refuse_mixture(corners: Sequence[FloatArray]) -> None:
         )
 
 
-AXIS_KM = 6378.137
-ECCENTRICITY = 0.0818191908426215  # WGS 84
-
-
 def to_plane(degrees: npt.ArrayLike, origin: tuple[float, float]) -> FloatArray:
-    """Project longitude and latitude (..., 2) to kilometers east and north of ``origin``, areas kept.
-
-    Snyder, *Map projections: a working manual* (1987), eqs. 24-17 to 24-26.
+    """Project longitude and latitude (..., 2) to kilometers east and north of ``origin``, areas kept (Lambert's azimuthal projection).
 
     Parameters
     ----------
     degrees : (..., 2)
     origin : (longitude, latitude)
-        The middle of the region, not a pole.
 
     Examples
     --------
@@ -185,21 +179,15 @@ def to_plane(degrees: npt.ArrayLike, origin: tuple[float, float]) -> FloatArray:
     array([[ 0.  ,  0.  ],
            [ 0.  , 11.13]])
     """
-    at = np.radians(np.asarray(degrees, dtype=np.float64))
-    away = at[..., 0] - np.radians(origin[0])
-    middle = np.radians(origin[1])
-    pole = _q(np.asarray(np.pi / 2))
-    radius = AXIS_KM * np.sqrt(pole / 2.0)
-    b, b1 = np.arcsin(np.clip(_q(at[..., 1]) / pole, -1.0, 1.0)), np.arcsin(_q(np.asarray(middle)) / pole)
-    m1 = np.cos(middle) / np.sqrt(1.0 - (ECCENTRICITY * np.sin(middle)) ** 2)
-    stretch = AXIS_KM * m1 / (radius * np.cos(b1))
-    size = radius * np.sqrt(2.0 / (1.0 + np.sin(b1) * np.sin(b) + np.cos(b1) * np.cos(b) * np.cos(away)))
-    east = size * stretch * np.cos(b) * np.sin(away)
-    north = size / stretch * (np.cos(b1) * np.sin(b) - np.sin(b1) * np.cos(b) * np.cos(away))
-    return np.stack([east, north], axis=-1)
+    at = np.asarray(degrees, dtype=np.float64)
+    return np.stack(_projection(*origin).transform(at[..., 0], at[..., 1]), axis=-1)
 
 
-def _q(latitude: FloatArray) -> FloatArray:
-    """Give the area between equator and latitude, in units of half the squared axis times longitude."""
-    e, s = ECCENTRICITY, np.sin(latitude)
-    return np.asarray((1.0 - e**2) * (s / (1.0 - (e * s) ** 2) + np.arctanh(e * s) / e))
+@cache
+def _projection(longitude: float, latitude: float) -> Any:
+    try:
+        from pyproj import Transformer
+    except ImportError as error:
+        raise MissingExtraError("project= needs pyproj; pip install 'crosslevel[geo]'.") from error
+    plane = f"+proj=laea +lon_0={longitude} +lat_0={latitude} +units=km +ellps=WGS84"
+    return Transformer.from_crs("EPSG:4326", plane, always_xy=True)

@@ -17,10 +17,10 @@ import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from crosslevel.data.expressions import kind_of, quoted
+from crosslevel.data.expressions import kind_of
 from crosslevel.data.frames import Groups, as_names, check_columns, frame_kind, from_arrow, group_rows, to_arrow
 from crosslevel.data.signatures import checked
-from crosslevel.data.sql import Local
+from crosslevel.data.sql import Local, quoted
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import IntArray
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crosslevel.data import frames
-from crosslevel.data.expressions import Expression, kind_of, quoted
+from crosslevel.data.expressions import Expression, kind_of
 from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed, nearest
 from crosslevel.typing import BoolArray
 
@@ -38,6 +38,41 @@ CODE = r"^[+-]?0[0-9]+$"
 """A whole number that begins with a zero: a code, such as 01001."""
 LONGEST_WHOLE = 18
 """Digits that every 64-bit integer can hold."""
+
+
+def is_value(name: str, value: object) -> str:
+    """Write the expression for the people with a value in a column.
+
+    Examples
+    --------
+    >>> is_value("hours worked", 1), is_value("town", "Land's End"), is_value("owner", True)
+    ('"hours worked" = 1', '"town" = \\'Land\\'\\'s End\\'', '"owner" = true')
+    """
+    return f"{quoted(name)} = {constant(value)}"
+
+
+def constant(value: object) -> str:
+    """Write a value in SQL.
+
+    Examples
+    --------
+    >>> constant(True), constant(2.5), constant("it's")
+    ('true', '2.5', "'it''s'")
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else quoted(str(value), "'")
+
+
+def quoted(name: str, mark: str = '"') -> str:
+    """Quote the name of a column, or text.
+
+    Examples
+    --------
+    >>> print(quoted('the "old" town'), quoted("it's", "'"))
+    "the ""old"" town" 'it''s'
+    """
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
 
 
 def open_table(data: Any, argument: str = "people") -> Local | Spark:
@@ -303,7 +338,7 @@ class Local(Table):
         return f"{self.files[0]}{f' and {len(self.files) - 1:,} more' if len(self.files) > 1 else ''}"
 
     def _said(self) -> _Said:
-        return _Said(self.errors, self.describe())
+        return _Said(self.errors, self.describe(), FileError if self.files else InputError)
 
     def __reduce__(self) -> Any:
         raise InputError("people are not written with what is fitted to them; save the model with crosslevel.save.")
@@ -312,8 +347,8 @@ class Local(Table):
 class _Said:
     """Turn what a database says into a sentence of our own."""
 
-    def __init__(self, errors: Any, what: str) -> None:
-        self.errors, self.what = errors, what
+    def __init__(self, errors: Any, what: str, sentence: type[FileError | InputError]) -> None:
+        self.errors, self.what, self.sentence = errors, what, sentence
 
     def __enter__(self) -> None:
         return None
@@ -323,7 +358,7 @@ class _Said:
             said = [line for line in str(error).splitlines() if line and not line.startswith("Original Line")]
             if "Memory" in said[0] or "INTERRUPT" in said[0]:
                 return
-            raise InputError(f"{self.what} cannot be read: {' '.join(said[:2])}") from error
+            raise self.sentence(f"{self.what} cannot be read: {' '.join(said[:2])}") from error
 
 
 def names_of(path: Path) -> list[str]:
@@ -358,15 +393,16 @@ def _first_line(path: Path) -> str:
 
 
 def _read_arrow(path: Path) -> pa.Table:
-    refused = (pa.ArrowException, OSError, UnicodeDecodeError)
-    for open_ in (pa.ipc.open_file, pa.ipc.open_stream):
+    try:
         try:
-            table = open_(pa.memory_map(str(path))).read_all()
-            table.validate(full=True)
-            return table
-        except refused as error:
-            damage = error
-    raise FileError(f"{path} cannot be read as Arrow: it is truncated, damaged or of another format.") from damage
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        except pa.ArrowInvalid:
+            table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+        table.validate(full=True)  # Arrow trusts offsets and lengths as they stand in the file
+        check_names(table.column_names, str(path))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path} cannot be read as Arrow: it is truncated, damaged or of another format.") from error
+    return table
 
 
 def _orders(table: pa.Table) -> dict[str, list[Any]]:

@@ -14,7 +14,7 @@ WRITTEN = r"^[+-]?(([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]*)?|\.[0-9]+)([eE][+-]
 """A number, with commas before every three digits or with none."""
 
 
-def read_text_numbers(values: pa.Array, name: str, row: int = 0) -> pa.Array:
+def read_text_numbers(values: pa.Array, name: str) -> pa.Array:
     """Read text as numbers: commas between thousands are dropped, a percent sign divides by a hundred, blanks are missing.
 
     Parameters
@@ -22,17 +22,15 @@ def read_text_numbers(values: pa.Array, name: str, row: int = 0) -> pa.Array:
     values : pyarrow.Array of text
     name : str
         Name of the column, for messages.
-    row : int
-        Number of the first row.
 
     Examples
     --------
     >>> read_text_numbers(pa.array(["1,234", "45 %", "", "-0.5"]), "votes").to_pylist()
     [1234.0, 0.45, None, -0.5]
-    >>> read_text_numbers(pa.array(["7", "1,5"]), "votes", row=100)
+    >>> read_text_numbers(pa.array(["7", "1,5"]), "votes")
     Traceback (most recent call last):
     ...
-    crosslevel.errors.InputError: text_numbers: column 'votes' holds '1,5' in row 101, which is no number ...
+    crosslevel.errors.InputError: text_numbers: column 'votes' holds '1,5' in row 1, which is no number ...
     """
     text = pc.utf8_trim_whitespace(values.cast(pa.string()))
     text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
@@ -42,7 +40,7 @@ def read_text_numbers(values: pa.Array, name: str, row: int = 0) -> pa.Array:
     if pc.any(wrong).as_py():
         first = pc.index(wrong, True).as_py()
         raise InputError(
-            f"text_numbers: column {name!r} holds {values[first].as_py()!r} in row {row + first:,}, which is no number (1,234.5 or 45 % "
+            f"text_numbers: column {name!r} holds {values[first].as_py()!r} in row {first:,}, which is no number (1,234.5 or 45 % "
             "would be); clean the cell, or leave the column out of text_numbers."
         )
     numbers = pc.replace_substring(digits, ",", "").cast(pa.float64())

@@ -510,6 +510,7 @@ def measure_approximation(
         Added to the linear model to give the logit.
     """
     assert terms.coords is not None
+    assert cells.points is not None
     where = points_of(terms.coords, terms.metric)
     shift, error, n = 0.0, 0.0, 0
     for center in leaves(where, min(CENTERS, len(where)))[1]:
@@ -523,6 +524,6 @@ def measure_approximation(
         shift += float(((rate[0] - rate[1]) ** 2).sum())
         error += float(((np.sqrt(at[0].variance / at[1].variance) - 1.0) ** 2).sum())
         n += len(near)
-    assert cells.points is not None
-    sizes = (cells.n_locations, len(cells.points), n)
-    return Approximation(*sizes, 100.0 * float(np.sqrt(shift / n)), float(np.sqrt(error / n)))
+    return Approximation(
+        cells.n_locations, len(cells.points), n, 100.0 * float(np.sqrt(shift / n)), float(np.sqrt(error / n))
+    )

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.columns import Encoded, Encoder
-from crosslevel.data.expressions import ALL, SUBGROUP, Expression, quoted
+from crosslevel.data.expressions import ALL, SUBGROUP, Expression
 from crosslevel.data.frames import group_rows
+from crosslevel.data.sql import quoted
 
 T = TypeVar("T")
 WEIGHT, KEY, MEMBER = "crosslevel_weight", "crosslevel_key", "crosslevel_member"

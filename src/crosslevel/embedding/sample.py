@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crosslevel.data.columns import Category, Encoded, Encoder, Number
-from crosslevel.data.expressions import is_value, quoted
 from crosslevel.data.people import People
+from crosslevel.data.sql import is_value, quoted
+from crosslevel.embedding.chunks import WEIGHT
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
 MOST_VALUES = 1 << 22
@@ -22,10 +23,9 @@ BITS, STEPS = 16, 3
 """Bits of the code of a step's columns, and the most steps, whose codes fit into a whole number together."""
 MOST_CODES = 1 << 10
 """A column of more levels takes no part in the steps."""
+CODE = "crosslevel_code"
 CELLS = 64
 """Stretches of a number that a step tells apart."""
-CODE, WEIGHT = "crosslevel_code", "crosslevel_weight"
-"""Names of what is asked for beside the columns of people."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +100,9 @@ def draw_people(people: People, encoder: Encoder, n_rows: int, n: int, seed: int
     while n_rows * len(encoder.columns) > MOST_VALUES and left and steps < STEPS:
         code, steps = f"(({code}) * {1 << BITS} + {_step(left)})", steps + 1
         found = people.answer(
-            f"select {code} as code, sum({w}) as w, count(*) as n from people where {kept} group by 1"
+            f"select {code} as {CODE}, sum({w}) as {WEIGHT}, count(*) as n from people where {kept} group by 1"
         )
-        codes, weight, count = (found[name].to_numpy() for name in ("code", "w", "n"))
+        codes, weight, count = (found[name].to_numpy() for name in (CODE, WEIGHT, "n"))
         order = np.argsort(codes)
         picks = order[_pick(chosen, codes[order] >> BITS, weight[order], rng)]
         chosen, some = codes[picks], np.unique(picks)

@@ -158,25 +158,24 @@ def read_grouped(
     >>> read_grouped({"age": [30, 41]}, ["b", "a"]).people.group.tolist()
     [[1], [0]]
     """
-    table, labels, inside, people, columns, partitions = _read(X, partition, sample_weight, categorical, allow_missing)
-    people = replace(people, count=count)
+    given = _read(X, partition, sample_weight, categorical, allow_missing)
+    people, partitions = replace(given.people, count=count), given.schema.partitions
     for p in partitions:
         if len(p) < 2:
             raise InputError(
                 f"partition {p.name!r} has one group, {p.labels[0]!r}; what differs between groups is all there is to learn "
                 "from, so at least two are needed."
             )
-    _check_varies(people.X, columns)
-    for name, other in _dependent(people, columns, partitions).items():
+    _check_varies(people.X, given.schema.columns)
+    for name, other in _dependent(people, given.schema).items():
         raise InputError(
             f"X: {name!r} is a function of {other!r}: everybody with one value of {other!r} has the same {name!r}, which so tells nobody "
             f"apart that {other!r} does not. Leave {name!r} out of X; its means are averages of those by {other!r}."
         )
     if people.weight is not None:
         _check_weighed(people, partitions)
-    data = {"X": fingerprint(table), "partition": fingerprint(labels)}
-    said = describe_codes({c.name: x for c, x in zip(columns, people.X.T, strict=True)})
-    return Inputs(people, Schema(columns, partitions, inside), (), data, said)
+    said = describe_codes(dict(zip(given.schema.names, people.X.T, strict=True)))
+    return replace(given, people=people, warnings=said)
 
 
 def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None, frames.FrameKind]:
@@ -186,10 +185,8 @@ def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None,
     return table, labels, inside, kind
 
 
-def _read(
-    X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool
-) -> tuple[pa.Table, pa.Table, str | None, People, tuple[Category | Number, ...], tuple[Partition, ...]]:
-    """Give columns, labels, the column of X that held them, and people, columns and partitions learned from both."""
+def _read(X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool) -> Inputs:
+    """Read people, and learn columns and partitions from them."""
     table, labels, inside, kind = read_tables(X, partition)
     groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
     partitions = tuple(
@@ -199,7 +196,8 @@ def _read(
     columns = learn_table(table, categorical)
     weight = _in_order_of(X, partition, sample_weight)[1]
     people = _people(table, columns, [g.codes for g in groups], weight, kind, "allow" if allow_missing else "error")
-    return table, labels, inside, people, columns, partitions
+    data = {"X": fingerprint(table), "partition": fingerprint(labels)}
+    return Inputs(people, Schema(columns, partitions, inside), (), data, ())
 
 
 def dependent_columns(X: Any, partition: Any, categorical: Sequence[str] | None = None) -> dict[str, str]:
@@ -212,8 +210,8 @@ def dependent_columns(X: Any, partition: Any, categorical: Sequence[str] | None 
     >>> dependent_columns(X, state)
     {'region': 'partition'}
     """
-    *_, people, columns, partitions = _read(X, partition, None, categorical, allow_missing=True)
-    return _dependent(people, columns, partitions)
+    given = _read(X, partition, None, categorical, allow_missing=True)
+    return _dependent(given.people, given.schema)
 
 
 def read_people(
@@ -383,12 +381,12 @@ def _check_varies(matrix: FloatArray, columns: Sequence[Category | Number]) -> N
         )
 
 
-def _dependent(people: People, columns: Sequence[Category | Number], partitions: Sequence[Partition]) -> dict[str, str]:
+def _dependent(people: People, schema: Schema) -> dict[str, str]:
     """Find columns of few values that are a function of a partition, and categories that are one of another category."""
-    X = people.X
+    X, columns = people.X, schema.columns
     factors = [j for j, c in enumerate(columns) if isinstance(c, Category)]
     codes = {columns[j].name: np.nan_to_num(X[:, j], nan=-1.0).astype(np.intp) + 1 for j in factors}
-    groups = {p.name: people.group[:, i] for i, p in enumerate(partitions)}
+    groups = {p.name: people.group[:, i] for i, p in enumerate(schema.partitions)}
     found: dict[str, str] = {}
     for j, column in enumerate(columns):
         for other, of in (groups | (codes if j in factors else {})).items():

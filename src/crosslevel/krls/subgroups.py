@@ -125,26 +125,20 @@ def _by_column(by: str | Sequence[str], covariates: pa.Table, cells: Cells) -> S
 
 
 def _by_condition(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subgroups:
-    rows, groups, columns = [], [], set()
-    for g, (name, text) in enumerate(by.items()):
-        condition = read_expression(text, f"by[{name!r}]", covariates.schema)
-        members = np.flatnonzero(mask_of(covariates, condition)[cells.row])
-        if not len(members):
-            raise InputError(f"by[{name!r}]: no row fulfils {text!r}; correct the condition or leave it out.")
-        rows.append(members)
-        groups.append(np.full(len(members), g))
-        columns |= set(condition.columns)
-    row, group = np.concatenate(rows), np.concatenate(groups)
-    order = np.argsort(row, kind="stable")
-    keys = pa.table({"subgroup": pa.array([str(n) for n in by])})
-    return Subgroups(keys, row[order], group[order], frozenset(columns))
+    conditions = [read_expression(text, f"by[{name!r}]", covariates.schema) for name, text in by.items()]
+    members = np.column_stack([mask_of(covariates, condition) for condition in conditions])[cells.row]
+    for name, some in zip(by, members.any(axis=0), strict=True):
+        if not some:
+            raise InputError(f"by[{name!r}]: no row fulfils {by[name]!r}; correct the condition or leave it out.")
+    keys = pa.table({"subgroup": [str(name) for name in by]})
+    columns = [column for condition in conditions for column in condition.columns]
+    row, group = np.nonzero(members)
+    return Subgroups(keys, row, group, frozenset(columns))
 
 
 def _by_label(by: Any, used: BoolArray) -> Subgroups:
     if not hasattr(by, "__len__") and not frames.is_frame(by):
-        raise InputError(
-            f"by={by!r} is neither a column of X nor labels; pass a name, conditions or one label per row."
-        )
+        raise InputError(f"by={by!r} is neither a column of X nor labels; pass a name or labels.")
     table = read_labels(by, "by", len(used))
     groups = frames.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())

@@ -21,7 +21,7 @@ KNOWN = {"by": "region", "weight": "weight", "columns": ["age", "sex", "race"], 
 PEOPLE, COUNTED = People(SOME, **KNOWN), Places(PLACES, **TOTALS)
 ASKED = WORLD.survey(200).append_column("w", [np.arange(200) % 3 + 1.0]).append_column("who", [np.arange(200) % 2])
 POLL = {"subgroup": ["sex = 1", "sex = 2"], "dem": [60, 90], "votes": [150, 150]}
-EVIDENCE = [POLL, {**POLL, "subgroup": ["sex == 1", "nobody == 2"]}]
+EVIDENCE = [POLL, {**POLL, "subgroup": ["sex = 1", "nobody = 2"]}]
 NEW = {"region": ["R0001"]}
 SCALES = {"effect_variance": 0.3, "nugget": 0.02}
 TELLS = {"progress": "tells how many people have been read"}
@@ -50,7 +50,7 @@ def surveyed():
     return model().fit(people, COUNTED, Survey(WORLD.survey(1000), outcome="voted_dem"))
 
 
-HIDDEN = {"urban": "urban == 'urban'", "old": "age_group == '65+'", "degree": "education == 'bachelor'"}
+HIDDEN = {"urban": "urban = 'urban'", "old": "age_group = '65+'", "degree": "education = 'bachelor'"}
 
 
 def answer(found):
@@ -71,7 +71,7 @@ def learned(found):
 
 
 COLUMNS = [["age", "sex"], None, ["sex", "nobody"]]
-CONDITIONS = ["age >= 40", "nobody == 1", "age >="]
+CONDITIONS = ["age >= 40", "nobody = 1", "age >="]
 COUNTS = {
     "by": ["state", "nobody"],
     "successes": ["rep", "nobody", None],
@@ -89,7 +89,7 @@ COORDS = {"coords": [("lat", "lon"), ("lon", "nobody"), None]}
 ESTIMATE = {
     "by": ["race", ["sex", "race"], "nobody", None],
     "subgroups": [{"young": "age < 40"}, ["age < 40"], {"young": "age <"}, {"young": "nobody < 40"}],
-    "where": ["age >= 40", "nobody == 1", "age >="],
+    "where": ["age >= 40", "nobody = 1", "age >="],
     "rollup": ["state", "all", "nobody"],
     "denominator": ["people", "turnout", "nonsense"],
     "contrast": ["difference", "ratio", "nonsense"],

@@ -67,7 +67,7 @@ CASES = [
             "feature_map": ["rff", "nonsense"],
             "bandwidth": [1.0, "nonsense", With(1.0, feature_map="linear", n_features=4096)],
             "spatial": ["matern52", "nonsense", With(None, hyperparameters=None)],
-            "degrees": [True, With(True, spatial=None, hyperparameters=None)],
+            "degrees": [True, "yes", With(True, spatial=None, hyperparameters=None)],
             "nugget": [With(False, hyperparameters=None), "yes"],
             "rank": [4, 0],
             "group": ["nonsense", With("state", hyperparameters=None)],

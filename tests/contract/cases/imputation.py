@@ -125,7 +125,7 @@ FUNCTIONS = [
             "aggregates_from": "disjoint",
         },
         answer=lambda found: found,
-        variants={"random_state": [1], "aggregates": [ONE]},
+        variants={"random_state": [1]},
         neutral={
             "progress": "tells how many fits are done",
             **dict.fromkeys(
@@ -142,7 +142,6 @@ FUNCTIONS = [
             "aggregates_from": ["disjoint", "population", "others"],
             "random_state": [With(1, aggregates_from="disjoint"), 1],
             "methods": [{"a half": np.full(len(WHOLE), 0.5)}, {"x + group": np.full(len(WHOLE), 0.5)}],
-            "aggregates": [{**ONE, "ill": [0.9 * p for p in ONE["ill"]]}],
             "sample_weight": [np.delete(WEIGHT, 3)],
             "categorical": [["code"], ["cod"]],
             "level": [0.5, 95],

@@ -131,5 +131,6 @@ FUNCTIONS = [
         {"people": People(STREAM, by="place", columns=["age", "code", "sex"]), "aggregates": ONE},
         imputed,
         variants={"aggregate_se": FIT["aggregate_se"], "known_rates": KNOWN},
+        data=("people", "aggregates"),
     ),
 ]

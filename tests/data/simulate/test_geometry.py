@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.path import Path as Outline
 
-from crosslevel.data.simulate.places import Country, feature_collection, invent_country
+from crosslevel.data.simulate.map import Country, feature_collection, invent_country
 
 
 def directed_edges(country: Country) -> Counter[tuple[tuple[float, ...], tuple[float, ...]]]:

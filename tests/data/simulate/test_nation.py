@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.simulate import Nation, nation
-from crosslevel.data.simulate.people import EDUCATION, GROUPINGS
-from crosslevel.data.simulate.places import Settings, plan_nation
+from crosslevel.data.simulate.map import Settings, plan_nation
+from crosslevel.data.simulate.population import EDUCATION, GROUPINGS
 from crosslevel.errors import InputError
 
 

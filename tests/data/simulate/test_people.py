@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crosslevel.data.simulate.people import _systematic, draw_region
-from crosslevel.data.simulate.places import Plan, Settings, plan_nation
+from crosslevel.data.simulate.map import Plan, Settings, plan_nation
+from crosslevel.data.simulate.population import _systematic, draw_region
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from tests.imputation.cudia.worlds import as_problem, gaussian, make_problem, pl
 
 from crosslevel.imputation.cudia.chain import draw_eta, draw_mix, sweep
 from crosslevel.imputation.cudia.fit import expectations, run_mcem
-from crosslevel.imputation.cudia.means import make_prior
+from crosslevel.imputation.cudia.mixture import make_prior
 from crosslevel.imputation.cudia.model import TAU_SHAPE, Fit, Parameters, Prior
 
 ETA, TAU2, S, COUNTS = np.array([[-0.5], [0.5]]), np.array([0.07]), -0.02, np.array([18.0, 12.0])

@@ -6,8 +6,7 @@ from tests.imputation.cudia.worlds import as_problem, gaussian, make_problem, pl
 
 from crosslevel.imputation.cudia.families import Levels
 from crosslevel.imputation.cudia.hard import Search, fit_hard
-from crosslevel.imputation.cudia.means import make_prior
-from crosslevel.imputation.cudia.mixture import random_start, responsibilities
+from crosslevel.imputation.cudia.mixture import make_prior, random_start, responsibilities
 from crosslevel.imputation.cudia.model import Parameters
 
 

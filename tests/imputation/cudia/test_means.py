@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from tests.imputation.cudia.worlds import as_problem, two_gaussians
 
-from crosslevel.imputation.cudia.means import (
+from crosslevel.imputation.cudia.mixture import (
     Design,
     designs_of,
+    fit_mixture,
     identifiability,
     leave_one_out,
     make_prior,
     regress,
     solve_means,
 )
-from crosslevel.imputation.cudia.mixture import fit_mixture
 from crosslevel.imputation.cudia.model import Prior
 
 

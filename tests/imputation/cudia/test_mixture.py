@@ -10,12 +10,12 @@ from tests.imputation.cudia.worlds import gaussian, make_problem, plain_block
 from crosslevel.imputation.cudia import mixture
 from crosslevel.imputation.cudia.chain import draw_counts
 from crosslevel.imputation.cudia.families import Exponential, Levels, Poisson
-from crosslevel.imputation.cudia.means import make_prior
 from crosslevel.imputation.cudia.mixture import (
     ascend,
     expected_log,
     learn_alpha,
     log_posterior,
+    make_prior,
     responsibilities,
     weigh,
 )

@@ -8,8 +8,7 @@ from crosslevel.data.columns import Number
 from crosslevel.errors import InputError
 from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.imputation.cudia.impute import learn_slopes, place_covariances, place_deviation
-from crosslevel.imputation.cudia.means import make_prior
-from crosslevel.imputation.cudia.mixture import responsibilities
+from crosslevel.imputation.cudia.mixture import make_prior, responsibilities
 from crosslevel.imputation.cudia.model import Fit, Parameters
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from crosslevel.data.expressions import read_expression
-from crosslevel.data.readers.archives import Entry, entries, reading
+from crosslevel.data.readers.archives import Entry, entries, opened, reading, size_of
 from crosslevel.data.signatures import checked
 from crosslevel.data.sql import MISSING_WORDS, check_names, find_files, mask_of
 from crosslevel.errors import FileError, InputError, unknown_name
@@ -91,7 +91,7 @@ def read_acs_pums(
     files = person_files(path)
     kept = [file for file in files if wanted is None or _may_hold(file, wanted)]
     if not kept:
-        raise InputError(f"states={sorted(wanted or ())!r} are in none of the files; the first is {files[0].name}.")
+        raise InputError(f"states={sorted(wanted or ())!r} are in none of the files; the first is {files[0]}.")
     return pa.concat_tables([_read(file, columns, where, wanted) for file in kept], promote_options="permissive")
 
 
@@ -101,10 +101,10 @@ def person_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     found = [entry for file in find_files(paths, "path", FORMATS) for entry in entries(file, ".csv")]
     files: dict[tuple[str, int], Entry] = {}
     for file in found:
-        if not HOUSING_FILE.fullmatch(file.short):
-            first = files.setdefault((file.short.casefold().removesuffix(".gz"), file.size), file)
+        if not HOUSING_FILE.fullmatch(file.name):
+            first = files.setdefault((file.name.casefold().removesuffix(".gz"), size_of(file)), file)
             if first is not file:
-                raise FileError(f"{first.name} and {file.name} are of one name and size: people count twice; pass one.")
+                raise FileError(f"{first} and {file} are of one name and size: people count twice; pass one.")
     if not files:
         raise FileError(f"path={path!r} holds no person records; download the person files (psam_p..., csv_p...).")
     return list(files.values())
@@ -112,13 +112,13 @@ def person_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 def names_of(file: Entry) -> dict[str, str]:
     """Give the columns of a file by their names in capitals: until 2016 replicate weights were pwgtp1 to pwgtp80."""
-    with reading(file.name, "CSV"), file.open() as handle:
+    with reading(file, "CSV"), opened(file) as handle:
         written = pyarrow.csv.open_csv(handle).schema.names
-    check_names(written, file.name)
+    check_names(written, str(file))
     names = {name.upper(): name for name in written}
     if "PWGTP" not in names:
         raise FileError(
-            f"{file.name} has no column PWGTP, so it is not a file of ACS person records; household files are not read here."
+            f"{file} has no column PWGTP, so it is not a file of ACS person records; household files are not read here."
         )
     return names
 
@@ -130,7 +130,7 @@ def _read(file: Entry, columns: Sequence[str] | None, where: str | None, wanted:
     state = next((name for name in ("ST", "STATE") if name in names), None)
     pumas = {f"{name.lower()}_id": name for name in names if state and re.fullmatch(r"PUMA\d*", name)}
     if wanted is not None and state is None:
-        raise FileError(f"{file.name} has no column ST or STATE, so states cannot be chosen from it; leave states out.")
+        raise FileError(f"{file} has no column ST or STATE, so states cannot be chosen from it; leave states out.")
     kinds = {name: pa.string() if name in {*widths, *pumas} else pa.int64() for name in (*names, *pumas)}
     given = list(kinds) if columns is None else list(columns)
     for name in given:
@@ -146,7 +146,7 @@ def _read(file: Entry, columns: Sequence[str] | None, where: str | None, wanted:
         null_values=list(MISSING_WORDS),
         strings_can_be_null=True,
     )
-    with reading(file.name, "CSV"), file.open() as handle:
+    with reading(file, "CSV"), opened(file) as handle:
         table = pyarrow.csv.read_csv(handle, convert_options=options)
     found = {name.upper(): table[name] for name in table.column_names}
     found |= {n: values.cast(pa.int64()) for n, values in found.items() if pa.types.is_null(values.type)}
@@ -164,7 +164,7 @@ def _read(file: Entry, columns: Sequence[str] | None, where: str | None, wanted:
 
 def _may_hold(file: Entry, wanted: set[str]) -> bool:
     """Tell whether a file may hold one of the states, by its name."""
-    named = PERSON_FILE.fullmatch(file.short)
+    named = PERSON_FILE.fullmatch(file.name)
     return named is None or named[2].casefold() == "us" or bool(state_codes(named[2], file.name) & wanted)
 
 

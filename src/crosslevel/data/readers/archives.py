@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -18,63 +17,60 @@ UNPACKED = 2 << 30
 """Bytes an archive may always unpack to, however small it is."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A file, or one in an archive: its full and short name, its size unpacked, and how to open it."""
-
-    name: str
-    short: str
-    size: int
-    open: Callable[[], IO[bytes]]
+Entry: TypeAlias = Path | zipfile.Path
+"""A file, or one in an archive."""
 
 
 def entries(path: Path, ending: str) -> list[Entry]:
-    """Give the file, or those with an ending in a zip archive, in order of their names."""
+    """Give a file, or those with an ending in a zip archive, in order of their names."""
     if path.suffix.casefold() != ".zip":
-        return [Entry(str(path), path.name, _size(path), lambda: pa.input_stream(str(path)))]
-    with reading(str(path), "a zip archive"), zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-    total = sum(member.file_size for member in members)
+        return [path]
+    with reading(path, "a zip archive"):
+        archive = zipfile.ZipFile(path)
+    total = sum(member.file_size for member in archive.infolist())
     if total > max(UNPACKED, 100 * path.stat().st_size):
         raise FileError(
             f"{path} claims to unpack to {total:,} bytes, which no table does; get it again from its publisher."
         )
-    found = [
-        one for one in members if one.filename.strip().casefold().endswith(ending) and "__MACOSX" not in one.filename
-    ]
-    if not found:
+    names = [name for name in sorted(archive.namelist()) if name.strip().casefold().endswith(ending)]
+    if not names:
         raise FileError(f"{path} holds no {ending} file; is it the zip of that version?")
-    return [
-        Entry(f"{path}:{one.filename}", Path(one.filename).name, one.file_size, _opener(path, one.filename))
-        for one in sorted(found, key=lambda one: one.filename)
-    ]
+    return [zipfile.Path(archive, name) for name in names if "__MACOSX" not in name]
 
 
-def _size(path: Path) -> int:
+def size_of(entry: Entry) -> int:
     """Give the size of a file in bytes, unpacked: gzip writes it last."""
-    if path.suffix.casefold() != ".gz":
-        return path.stat().st_size
-    with reading(str(path), "gzip"), path.open("rb") as packed:
+    if isinstance(entry, zipfile.Path):
+        return entry.root.getinfo(entry.at).file_size
+    if entry.suffix != ".gz":
+        return entry.stat().st_size
+    with reading(entry, "gzip"), entry.open("rb") as packed:
         packed.seek(-4, 2)
         return int.from_bytes(packed.read(), "little")
 
 
-def _opener(path: Path, member: str) -> Callable[[], IO[bytes]]:
-    def opener() -> IO[bytes]:
-        with zipfile.ZipFile(path) as archive:  # the member keeps the file open until it is closed itself
-            return archive.open(member)
-
-    return opener
+def opened(entry: Entry) -> Any:
+    """Open a file, unpacked."""
+    return pa.input_stream(entry.open("rb"), compression="gzip" if entry.suffix == ".gz" else None)
 
 
 @contextmanager
-def reading(name: str, kind: str, *errors: type[Exception]) -> Iterator[Any]:
+def reading(name: object, kind: str, *errors: type[Exception]) -> Iterator[None]:
     """Say of a file that cannot be read that it is not what its name says, or is cut short."""
     try:
         yield
     except FileError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, pa.ArrowException, *errors) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        RuntimeError,
+        pa.ArrowException,
+        UnicodeDecodeError,
+        *errors,
+    ) as error:
         said = f"{error}".strip().splitlines() or [type(error).__name__]
         raise FileError(
             f"{name} cannot be read as {kind}: it is truncated, damaged or of another format ({said[0].rstrip('.')}). "

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.readers.archives import entries, reading
+from crosslevel.data.readers.archives import entries, opened, reading
 from crosslevel.data.signatures import checked
 from crosslevel.data.sql import find_files
 from crosslevel.errors import FileError, InputError, MissingExtraError, unknown_name
@@ -61,12 +61,12 @@ def read_brfss(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
     if len(found) != 1:
         raise InputError(f"path={str(path)!r} stands for {len(found)} files; read BRFSS from one file at a time.")
     if files[0].suffix.casefold() != ".zip":
-        return _read(files[0], found[0].name, columns)
+        return _read(files[0], str(found[0]), columns)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "brfss.xpt"
-        with reading(found[0].name, "a zip archive"), found[0].open() as packed, target.open("wb") as unpacked:
+        with reading(found[0], "a zip archive"), opened(found[0]) as packed, target.open("wb") as unpacked:
             shutil.copyfileobj(packed, unpacked, 1 << 20)
-        return _read(target, found[0].name, columns)
+        return _read(target, str(found[0]), columns)
 
 
 def _read(path: Path, name: str, columns: Sequence[str] | None) -> pa.Table:
@@ -74,7 +74,7 @@ def _read(path: Path, name: str, columns: Sequence[str] | None) -> pa.Table:
         import pyreadstat
     except ImportError as error:
         raise MissingExtraError("reading XPT files needs pyreadstat; pip install 'crosslevel[readers]'.") from error
-    with reading(name, "SAS transport (XPT)", pyreadstat.ReadstatError, UnicodeDecodeError):
+    with reading(name, "SAS transport (XPT)", pyreadstat.ReadstatError):
         with path.open("rb") as handle:
             head, cut = handle.read(len(HEADER)), handle.seek(0, os.SEEK_END) % RECORD
         if head != HEADER:

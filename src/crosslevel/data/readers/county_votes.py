@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from crosslevel.data.expressions import kind_of, quoted
+from crosslevel.data.expressions import kind_of
 from crosslevel.data.readers.archives import reading
 from crosslevel.data.signatures import checked
-from crosslevel.data.sql import MISSING_WORDS, Local, check_names, delimiter_of, find_files
+from crosslevel.data.sql import MISSING_WORDS, Local, check_names, delimiter_of, find_files, quoted
 from crosslevel.errors import CrosslevelWarning, FileError, listed, unknown_name
 
 SCHEMA = pa.schema(
@@ -107,10 +107,10 @@ def _table(path: str | os.PathLike[str]) -> pa.Table:
     """Read delimited text, its names in small letters."""
     file = find_files([path], "path")[0]
     options = pyarrow.csv.ConvertOptions(null_values=list(MISSING_WORDS), strings_can_be_null=True)
-    with reading(str(file), "delimited text"):
+    with reading(file, "delimited text"):
         form = pyarrow.csv.ParseOptions(delimiter=delimiter_of(file))
         table = pyarrow.csv.read_csv(file, parse_options=form, convert_options=options)
-    names = [name.strip().casefold() or f"column{i}" for i, name in enumerate(table.column_names)]
+        names = [name.strip().casefold() or f"column{i}" for i, name in enumerate(table.column_names)]
     check_names(names, str(file))
     return table.rename_columns(names)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from crosslevel.data.checks import check_between, check_whole, read_seed
 from crosslevel.data.frames import as_names
-from crosslevel.data.simulate.people import LEVELS, draw_region, rates, truth_table
-from crosslevel.data.simulate.places import Settings, feature_collection, plan_nation
+from crosslevel.data.simulate.map import Settings, feature_collection, plan_nation
+from crosslevel.data.simulate.population import LEVELS, draw_region, rates, truth_table
 from crosslevel.errors import unknown_name
 from crosslevel.typing import RandomState
 

@@ -13,12 +13,11 @@ import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.people import People
+from crosslevel.data.people import People, counting
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import PlaceCells
 from crosslevel.data.place_columns import GroupCounts, learn_covariates
 from crosslevel.data.places import Places
-from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
 from crosslevel.data.surveys import MEASURED, PublishedShares, Survey, read_surveys
 from crosslevel.data.totals import match_places
@@ -198,22 +197,20 @@ class EcologicalInference(PlaceEstimator):
         """
         self._forget()
         self._check_parameters()
-        surveys, shares = read_surveys(survey)
+        surveys, shares = ((), None) if survey is None else read_surveys(survey)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         groups, people = read_people(people, places)
         found = self._read_places(places)
-        with follow(progress, "Reading people") as tell:
+        with counting(progress, "Reading people") as done:
             learned = learn_columns(people, int(self.n_bins))
-            if tell is not None:
-                tell(learned.n_rows, learned.n_rows)
+            done(learned.n_rows)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
-        with follow(progress, "Counting people") as tell:
-            bins, cells, coarser = fitting.count_in_bins(
-                people, learned.bins, int(self.n_bins), found.keys, groups is not None
-            )
-            if tell is not None:
-                tell(learned.n_rows, learned.n_rows)
-                tell(0, None)  # the search that follows has no end that is known
+        with counting(progress, "Counting people") as done:
+            n_bins, grouped = int(self.n_bins), groups is not None
+            bins, cells, coarser = fitting.count_in_bins(people, learned.bins, n_bins, found.keys, grouped)
+            done(learned.n_rows)
+        if callable(progress):
+            progress(0, None)  # the search that follows has no end that is known
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
         outside = np.array(list(cells.elsewhere.values())).reshape(-1, 2)
@@ -391,10 +388,9 @@ class EcologicalInference(PlaceEstimator):
     def _source(
         self, request: Request, question: Question, people: People, progress: Progress | None
     ) -> tuple[Source, list[str]]:
-        with follow(progress, "Counting people") as tell:
+        with counting(progress, "Counting people") as done:
             found = source_of(self, request, question, people)
-            if tell is not None:
-                tell(int(self.place_people_.sum()), int(self.place_people_.sum()))
+            done(int(self.place_people_.sum()))
         return found, []
 
     def _confounding(self) -> tuple[Confounding, str, dict[str, Any]]:

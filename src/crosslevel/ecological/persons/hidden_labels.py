@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslevel.data.columns import Category, Encoder
-from crosslevel.data.expressions import Expression, quoted
+from crosslevel.data.expressions import Expression
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_people
+from crosslevel.data.sql import quoted
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
 from crosslevel.ecological.persons.group_rates import telling_columns

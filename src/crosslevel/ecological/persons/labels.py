@@ -11,11 +11,11 @@ import pyarrow as pa
 from scipy.sparse import csgraph
 
 from crosslevel.data.checks import count_jobs, read_list
-from crosslevel.data.expressions import is_value, quoted
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import Bins
 from crosslevel.data.progress import count_steps, follow
+from crosslevel.data.sql import is_value, quoted
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.groups import allowance_of, count_again
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, SPLIT, Cut, Label, cuts_of, hide

@@ -192,9 +192,9 @@ class DistributionRegression(PlaceEstimator):
         self._check_parameters()
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         check_nouns(people, places)
-        if places.margins is not None or places.covariates:
+        if places.margins is not None or places.covariates or people.cluster is not None:
             raise InputError(
-                "DistributionRegression has no margins and no covariates of places; leave them out of Places."
+                "DistributionRegression takes no margins, covariates or cluster; leave them out of Places and People."
             )
         found, embedder = self._read_places(places), self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
@@ -319,23 +319,17 @@ def _check_same(bags: Embeddings, places: PlaceTotals, whole: Embeddings) -> Non
         )
 
 
-def _match(bags: Embeddings, places: PlaceTotals, unmatched: str) -> tuple[PlaceTotals, Embeddings]:
-    """Keep places with people, and the embeddings of whole places in the same order."""
-    whole = _take(bags, _everybody(bags))
-    whole = replace(whole, key_table=whole.key_table.select([0]))
+def _match(whole: Embeddings, places: PlaceTotals, unmatched: str) -> tuple[PlaceTotals, Embeddings]:
+    """Keep places with people, and their embeddings in the same order."""
     keys = whole.key_table.column(0).to_pylist()
     places = match_places(places, keys, whole.weight, whole.n_rows, unmatched)
     number = {key: i for i, key in enumerate(keys)}
-    return places, _take(whole, np.array([number[key] for key in places.keys], dtype=np.intp))
-
-
-def _take(bags: Embeddings, rows: IntArray) -> Embeddings:
-    """Keep some bags, in the order given."""
-    return replace(
-        bags,
-        values=bags.values[rows],
-        key_table=bags.key_table.take(pa.array(rows)),
-        weight=bags.weight[rows],
-        n_rows=bags.n_rows[rows],
-        effective_size=bags.effective_size[rows],
+    rows = np.array([number[key] for key in places.keys], dtype=np.intp)
+    return places, replace(
+        whole,
+        values=whole.values[rows],
+        key_table=whole.key_table.take(pa.array(rows)),
+        weight=whole.weight[rows],
+        n_rows=whole.n_rows[rows],
+        effective_size=whole.effective_size[rows],
     )

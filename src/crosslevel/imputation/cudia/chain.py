@@ -14,8 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from crosslevel.imputation.cudia.means import designs_of
-from crosslevel.imputation.cudia.mixture import LEAST, from_free, to_free
+from crosslevel.imputation.cudia.mixture import LEAST, designs_of, from_free, to_free
 from crosslevel.imputation.cudia.model import Fit, Parameters, Prior, Problem, fit_of_means, hidden_variance
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array, Step

@@ -29,18 +29,14 @@ from crosslevel.imputation.cudia.impute import (
     probabilities,
     subgroup_means,
 )
-from crosslevel.imputation.cudia.layout import build, check_choices
-from crosslevel.imputation.cudia.means import identify, leave_one_out, make_prior
-from crosslevel.imputation.cudia.mixture import EDGE
-from crosslevel.imputation.cudia.model import Parameters
+from crosslevel.imputation.cudia.mixture import EDGE, identify, leave_one_out, make_prior
+from crosslevel.imputation.cudia.model import Parameters, build, check_choices
 from crosslevel.imputation.estimate import Imputer, naive_means, subgroups
 from crosslevel.imputation.inputs import FEWEST_GROUPS, keep_inputs, keep_warnings, read_fit
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState, Step
 
-LEAST_ACCEPTED = 0.02
-"""Share of moves of the mixes below which the E-step saw hardly anything."""
 NARROW = (
     "These intervals hold under the model of clusters alone (place_sd=0); they do not allow for places that differ for other reasons, "
     "and on real data they are far too narrow (of 19 groups of survey respondents they held 1). Pass place_sd='auto'."
@@ -456,11 +452,6 @@ class CUDIA(Imputer):
                 )
         if not self.convergence_["converged"]:
             out.append(f"the fit did not converge ({told}); do not rely on these numbers.")
-        accepted = self.convergence_.get("accepted", 1.0)
-        if self.likelihood == "cudia" and accepted < LEAST_ACCEPTED:
-            out.append(
-                f"only {accepted:.1%} of the moves of the mixes were accepted, so the E-step saw hardly anything; pass method='map'."
-            )
         return out
 
     def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:

@@ -16,8 +16,7 @@ import numpy as np
 from crosslevel.data.progress import count_steps
 from crosslevel.imputation.cudia.chain import draw_clusters, start_mix, sweep
 from crosslevel.imputation.cudia.hard import fit_hard
-from crosslevel.imputation.cudia.means import person_variance, regress
-from crosslevel.imputation.cudia.mixture import ascend, fit_mixture, learn_alpha, weigh
+from crosslevel.imputation.cudia.mixture import ascend, fit_mixture, learn_alpha, person_variance, regress, weigh
 from crosslevel.imputation.cudia.model import Fit, Parameters, Prior, Problem
 from crosslevel.typing import FloatArray, Int64Array, Progress, Step
 

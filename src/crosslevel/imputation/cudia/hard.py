@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.means import designs_of, solve_means
-from crosslevel.imputation.cudia.mixture import random_start
+from crosslevel.imputation.cudia.mixture import designs_of, random_start, solve_means
 from crosslevel.imputation.cudia.model import Fit, Parameters, Prior, Problem
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array

@@ -24,15 +24,21 @@ from scipy.special import expit
 from crosslevel.data.cells import Cells, sums, warn_outside
 from crosslevel.data.columns import Category, Number
 from crosslevel.imputation.cudia.families import recode
-from crosslevel.imputation.cudia.layout import atoms_of
-from crosslevel.imputation.cudia.means import LOGIT_SD, Design, designs_of
-from crosslevel.imputation.cudia.mixture import responsibilities
-from crosslevel.imputation.cudia.model import Fit, Parameters, Problem, hidden_variance, log_density, statistics
+from crosslevel.imputation.cudia.mixture import LOGIT_SD, Design, designs_of, responsibilities
+from crosslevel.imputation.cudia.model import (
+    Fit,
+    Parameters,
+    Problem,
+    atoms_of,
+    hidden_variance,
+    log_density,
+    statistics,
+)
 from crosslevel.imputation.design import Design as Scores
 from crosslevel.imputation.design import learn_design
 from crosslevel.imputation.inputs import People
 from crosslevel.imputation.match_means import draw_bernoulli, draw_means, inside, inverse_link, match
-from crosslevel.imputation.persons.model import INTERCEPT_SD, LATENT_SD, Settings
+from crosslevel.imputation.persons.model import INTERCEPT_SD, LATENT_SD, Settings, mean_slopes
 from crosslevel.numerics.logit_shift import logit
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
@@ -212,16 +218,15 @@ def learn_slopes(problem: Problem, fit: Fit, columns: Sequence[Category | Number
     for j, (block, c) in enumerate(problem.published):
         binary, p, seen = bool(problem.binary[j]), values[:, j], np.isfinite(block.S[:, c])
         unit = 1.0 if binary else _person_sd(problem, at, designs[j], j) / LATENT_SD
-        q = p * (1.0 - p) if binary else np.ones(len(p))
-        group, Q = block.group[problem.atom], len(block.S)
-        people = sums(group, problem.weight, Q)
-        mean = sums(group, problem.weight * p, Q) / people
-        own = mean * (1.0 - mean) if binary else np.ones(Q)
-        J = np.column_stack([sums(group, problem.weight * q * z, Q) for z in Z.T]) / (people * own)[:, None]
+        group, pair = block.group[problem.atom], np.arange(len(p))
+        W = sparse.csr_array((problem.weight / sums(block.group, problem.size, len(block.S))[group], (group, pair)))[
+            seen
+        ]
+        own, J = (W @ p * (1.0 - W @ p) if binary else 1.0), mean_slopes(W, Z, p, binary=binary)
         t_b = place_deviation(place_sd, int(seen.sum())) * unit
         reach = np.concatenate([[INTERCEPT_SD if binary else np.inf], fixed.slope_sd * scores.reach])
-        noise = t_b**2 + designs[j].variance / own[seen] ** 2
-        Sigma = np.linalg.inv((J[seen].T / noise) @ J[seen] + np.diag(1.0 / (unit * reach) ** 2))[1:, 1:]
+        noise = t_b**2 + designs[j].variance / own**2
+        Sigma = np.linalg.inv((J.T / noise) @ J + np.diag(1.0 / (unit * reach) ** 2))[1:, 1:]
         out.append(0.5 * (Sigma + Sigma.T))
     return OpenSlopes(scores, tuple(out), place_sd)
 

@@ -225,6 +225,14 @@ def fit_slopes(
     )
 
 
+def mean_slopes(W: Any, Z: FloatArray, p: FloatArray, *, binary: bool) -> FloatArray:
+    """Give the derivative of the link of every mean W p in the slopes of the scores, (P, K)."""
+    if not binary:
+        return np.asarray(W @ Z)
+    m = np.clip(W @ p, 1e-300, 1.0 - 1e-16)
+    return np.asarray((W @ ((p * (1.0 - p))[:, None] * Z)) / (m * (1.0 - m))[:, None])
+
+
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """Observed means: shares of people, their scores and offsets, links of the means and precisions."""
@@ -263,11 +271,7 @@ class _Problem:
         gradient, hessian = self.prior * theta, np.diag(self.prior)
         for rows in self.rows:
             f, p = rows.means(theta, self.binary)
-            if self.binary:
-                m = special.expit(f)
-                J = (rows.W @ ((p * (1.0 - p))[:, None] * rows.Z)) / (m * (1.0 - m))[:, None]
-            else:
-                J = rows.W @ rows.Z
+            J = mean_slopes(rows.W, rows.Z, p, binary=self.binary)
             gradient = gradient - J.T @ (rows.precision * (rows.y - f))
             hessian = hessian + (J.T * rows.precision) @ J
         return gradient, hessian

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.simulate.places import Plan, region_rng
+from crosslevel.data.simulate.map import Plan, region_rng
 from crosslevel.typing import FloatArray
 
 RACES = ("white", "black", "hispanic", "other")
@@ -54,7 +54,7 @@ def draw_region(plan: Plan, i: int) -> tuple[npt.NDArray[np.int64], dict[str, np
 
     Examples
     --------
-    >>> from crosslevel.data.simulate.places import Settings, plan_nation
+    >>> from crosslevel.data.simulate.map import Settings, plan_nation
     >>> plan = plan_nation(Settings(4, 10, 2, 0.1, None, 1.0, 0.35, 0.15, entropy=0))
     >>> (population, voters, _), people = draw_region(plan, 2)
     >>> bool(population.sum() == plan.population[2] == voters.sum())
