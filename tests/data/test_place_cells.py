@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from crosslevel.data import place_cells
 from crosslevel.data.columns import Category, Encoder, Number
-from crosslevel.data.expressions import quoted, read_expression
+from crosslevel.data.expressions import read_expression
+from crosslevel.data.sql import quoted
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import Bins, Labels, count_people
