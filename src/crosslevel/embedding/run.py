@@ -149,15 +149,15 @@ class Checkpoint:
         except (OSError, ValueError) as error:  # too long, a null byte, half a pair of surrogates
             raise FileError(f"checkpoint={str(self.path)[:80]!r} is no name of a file ({error!s:.80}).") from error
         if not there:
-            raise FileError(f"checkpoint={str(self.path)!r}: its folder does not exist. Make it first.")
+            raise FileError(f"checkpoint={str(self.path)!r}: its folder does not exist.")
         clear_parts(self.path)  # a pass that was killed while it wrote left one, and this one may never write
         if not begun:
             return 0, 0
         facts = self._read(state)
         if facts["job"] != self.job:
             raise InputError(
-                f"checkpoint={str(self.path)!r} belongs to another job (other people, columns, bags, embedding or version); name another "
-                "file, or delete this one to begin anew."
+                f"checkpoint={str(self.path)!r} belongs to another job (other people, columns, bags, embedding or version); "
+                "delete it to begin anew."
             )
         return facts["files"], facts["rows"]
 
