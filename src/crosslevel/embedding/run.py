@@ -77,7 +77,7 @@ def run_pass(
     rows = int(sum(bag[0] for key, bag in state.bags.items() if not recipe.subgroups or key[-1] == ALL))
     if rows != total:
         raise InputError(
-            f"people had {total:,} rows, and {rows:,} when they were embedded; leave them alone meanwhile."
+            f"people had {total:,} rows, and {rows:,} when they were embedded; embed them again."
         )
     return state
 
@@ -202,4 +202,4 @@ class Checkpoint:
             *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, TypeError, EOFError, AttributeError),
             RuntimeError,  # "encrypted", and unknown compression, which is a NotImplementedError
         ) as error:
-            raise FileError(f"{self.path} is not a whole checkpoint ({error}); delete it to begin anew.") from error
+            raise FileError(f"{self.path} is not a whole checkpoint ({error}); delete it.") from error
