@@ -76,9 +76,7 @@ def run_pass(
             state = _sum_here(people, recipe, feature_map, engine, checkpoint, total, tell)
     rows = int(sum(bag[0] for key, bag in state.bags.items() if not recipe.subgroups or key[-1] == ALL))
     if rows != total:
-        raise InputError(
-            f"people had {total:,} rows, and {rows:,} when they were embedded; embed them again."
-        )
+        raise InputError(f"people had {total:,} rows, and {rows:,} when they were embedded; embed them again.")
     return state
 
 
