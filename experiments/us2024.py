@@ -68,7 +68,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "linear map, no field": {"feature_map": "linear", "spatial": None},
     "linear map, no field, no nugget": {"feature_map": "linear", "spatial": None, "nugget": False},
     "fastfood map": {"feature_map": "fastfood"},
-    "product kernel": {"kernel": "product"},
     "state effect": {"group": STATE},
     "the model, a state left out at a time": {"leave_out": STATE},
 }

@@ -16,7 +16,7 @@ from crosslevel.data.simulate import nation
 world = nation(n_regions=60, people_per_region=200, n_states=6, random_state=2)
 truth = world.true_rates(by="sex")
 settings = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-model = cl.ecological.DistributionRegression(n_features=256, categorical=["sex"])  # it reads evidence
+model = cl.EcologicalInference(categorical=["sex"])
 
 model.fit(world.people, world.places, **settings)
 from_totals = model.estimate(by="sex").with_truth(truth, "rate")
@@ -33,8 +33,7 @@ survey = {
     "votes": [500] * len(states),
 }
 model.fit(world.people, world.places, evidence=survey, **settings)
-# those asked are the subgroup itself: nothing has to be allowed for what totals cannot tell
-from_both = model.estimate(by="sex", interval="model").with_truth(truth, "rate")
+from_both = model.estimate(by="sex").with_truth(truth, "rate")
 print(from_both.score())
 
 # %%

@@ -134,11 +134,10 @@ def test_a_survey_beside_the_totals(crosslevel, folder, world):
     assert told["survey"]["surveys"][0]["offset"] == pytest.approx(made.survey_.surveys["offset"][0].as_py(), abs=1e-6)
 
 
-def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, world):
+def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
     votes = np.asarray(world.places["votes"])
     dem = np.asarray(world.places["dem"])
     pq.write_table(world.places.append_column("rep", pa.array(votes - dem)), folder / "two.parquet")
-    (folder / "poll.csv").write_text("subgroup,dem,rep\nsex == 2,300,200\n")
     asked = (
         "ecological",
         "people.parquet",
@@ -147,7 +146,7 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
         *SETTINGS,
         *shlex.split("--outcome dem --outcome rep"),
     )
-    options = shlex.split("--population population --group state --evidence poll.csv --n-features 32 --feature-map rff")
+    options = shlex.split("--population population --group state --n-features 32 --feature-map rff")
     options += ("--model", "regression")
     more = ("--metric", "plane", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
     told = json.loads(
@@ -169,7 +168,6 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
             coords=("lon", "lat"),
             columns=["age", "sex"],
             where="age >= 25",
-            evidence={"subgroup": ["sex == 2"], "dem": [300], "rep": [200]},
         )
     expected = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
@@ -177,7 +175,6 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
         crosslevel(*asked, *options, "--estimate", "sex", "--denominator", "turnout", "--json", cwd=folder).out
     )
     assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
-    assert told["fit"]["evidence_rows"] == 1
 
 
 def test_columns_are_hidden_to_learn_confounding(crosslevel, folder):

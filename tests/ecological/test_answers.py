@@ -37,8 +37,6 @@ DRAWS = 40
 class Stub:
     """A model whose logits are given: one column per part, whichever places are asked for."""
 
-    together = False
-
     def __init__(self, partitions: list[Partition], *f: np.ndarray, block: int = 1_000_000) -> None:
         self.partitions, self.f, self.block = partitions, f, block
 

@@ -173,3 +173,13 @@ def test_leaves_are_of_equal_size_and_hold_their_middle():
     order = np.random.default_rng(1).permutation(1000)
     again = leaves(x[order], 37)
     assert sorted(order[again[1]].tolist()) == sorted(middle.tolist())
+
+
+@pytest.mark.parametrize("points", [None, 8])
+def test_cells_under_other_noise_are_as_if_made_anew(points):
+    terms, noise, X, seen = make(inducing_points=points)
+    cells = collapse(terms)
+    first = Spread(cells, H, noise)
+    first.evidence(X, seen)
+    again, anew = Spread(cells, H, 2.0 * noise, like=first), Spread(cells, H, 2.0 * noise)
+    assert again.evidence(X, seen) == anew.evidence(X, seen)

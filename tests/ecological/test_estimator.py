@@ -315,8 +315,6 @@ def test_subgroups_without_people_are_absent_and_said(model):
         {"where": "agee > 3"},
         {"where": "age > 300"},
         {"unmatched": "keep"},
-        {"evidence": {"subgroup": ["sex == 2 and sex == 1"], "dem": [1], "votes": [2]}},
-        {"evidence": {"subgroup": ["sex >"], "dem": [1], "votes": [2]}},
     ],
 )
 def test_a_fit_that_cannot_be(world, people, options):

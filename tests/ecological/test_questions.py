@@ -39,8 +39,6 @@ def places(coords=("lon", "lat"), population=None, **changed):
         DistributionRegression(match_totals=None),
         DistributionRegression(sampling_error=2),
         DistributionRegression(n_restarts=0),
-        DistributionRegression(kernel="products"),
-        DistributionRegression(kernel="product", spatial=None),
         DistributionRegression(n_restarts=3, hyperparameters={"effect_variance": 1.0}),
         DistributionRegression(feature_map="linear", n_features=64),
         DistributionRegression(feature_map="linear", bandwidth=2.0),

@@ -16,13 +16,11 @@ from sklearn.model_selection import KFold
 from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals, read_places
 from crosslevel.ecological import DistributionRegression, EcologicalInference
-from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, moments, place_covariance
+from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covariance
 from crosslevel.ecological.regression.model import fit_regression
-from crosslevel.ecological.regression.posterior import mixed_moments, points
-from crosslevel.ecological.scales import fit_scales
+from crosslevel.ecological.regression.question import Design, Point, Question
 from crosslevel.ecological.validation import cross_validate
 from crosslevel.errors import CrosslevelWarning, InputError
-from crosslevel.numerics.laplace import Binomial
 from crosslevel.numerics.quadrature import logistic_mean, share_quantiles
 
 Q, P = 50, 5
@@ -71,10 +69,10 @@ def refit(fitted: Any, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     kept = np.setdiff1d(np.arange(Q), test)
     t = model.terms
     few = t.take(kept)
-    like = Binomial(model.seen.likelihoods[0].successes[kept], model.seen.likelihoods[0].trials[kept])
-    found = fit_scales(Rows.of(model.M[kept]), few, like, n_restarts=1)
-    likely = points(Rows.of(model.M[kept]), few, like, found)
-    at = mixed_moments(Rows.of(model.M).take(kept), t, likely, model.M[test], test)
+    one = fit_regression(
+        model.embeddings[kept], np.ones(len(kept)), few, model.successes[:, kept], model.trials[:, kept], n_restarts=1
+    )
+    at = one.moments(0, model.embeddings[test], len(kept) + np.arange(len(test)), t.take(np.append(kept, test)))
     return at.mean, at.variance
 
 
@@ -122,13 +120,8 @@ def test_log_density_and_errors_by_brute_force() -> None:
     k = fitted.places_.totals.successes[0]
     for number in range(5):
         test = np.flatnonzero(found["fold"] == number)
-        kept = np.setdiff1d(np.arange(Q), test)
-        model = fitted.model_
-        like = Binomial(k[kept], np.full(len(kept), 60.0))
-        rows = model.rows[0].take(kept)
-        best = fit_scales(rows, model.terms, like, n_restarts=1)
-        at = mixed_moments(rows, model.terms, points(rows, model.terms, like, best), model.M[test], test)
-        for i, m, v in zip(test, at.mean, at.variance, strict=True):
+        at = fitted.model_.held_out(0, [test], None)
+        for i, m, v in zip(test, at.mean[test], at.variance[test], strict=True):
             rates = special.expit(m + np.sqrt(v) * z)
             density = np.log(w @ stats.binom.pmf(k[i], 60, rates)) + np.log(60)
             assert found["log_density"][i] == pytest.approx(density, abs=1e-8)
@@ -167,7 +160,7 @@ def test_places_without_trials_at_the_last_question_are_predicted_but_not_scored
     k[0, 4] = 0
     fitted.places_ = fitted.places_.__class__(**{**vars(fitted.places_), "totals": Totals(("yes",), k, n, False)})
     m = fitted.model_
-    fitted.model_ = fit_regression(m.M, np.ones(Q), m.terms, k, n, n_restarts=1)
+    fitted.model_ = fit_regression(m.embeddings, np.ones(Q), m.terms, k, n, n_restarts=1)
     found = run(fitted)
     assert np.isnan(found["truth"][4])
     assert np.isnan(found["log_density"][4])
@@ -180,13 +173,11 @@ def test_fixed_hyperparameters_stay_fixed() -> None:
     h = Hyperparameters(1.0, 0.2, 1.0, 0.1)
     m = fitted.model_
     totals = fitted.places_.totals
-    fitted.model_ = fit_regression(m.M, np.ones(Q), m.terms, totals.successes, totals.trials, fixed=[h])
+    fitted.model_ = fit_regression(m.embeddings, np.ones(Q), m.terms, totals.successes, totals.trials, fixed=[h])
     fitted.hyperparameters = {"effect_variance": 1.0}
     found = run(fitted, k=Q)
-    rows = fitted.model_.rows[0].take(np.arange(1, Q))
-    like = Binomial(totals.successes[0, 1:], totals.trials[0, 1:])
-    best = fit_scales(rows, m.terms, like, fixed=h)
-    at = moments(rows, m.terms, h, best.mode, m.M[:1], np.array([0]))
+    one = Question(m.design, np.arange(1, Q), totals.successes[0], totals.trials[0])
+    at = one.predict((Point(h, one.mode(h), 1.0),), m.design.X[:1], np.array([0]))
     assert found["estimate"][0] == pytest.approx(logistic_mean(at.mean, at.variance)[0], rel=1e-10)
 
 
@@ -216,8 +207,10 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     terms = Terms(24, "matern32", xy, "sphere", True, states)
     seen = np.array([i for i, k in enumerate(keys) if k not in held])
     order = [keys.index(k) for k in model.places_.keys]
-    rows = Rows.of(M[order], np.array(order))
-    at = moments(rows, terms, Hyperparameters(**h), model.model_.fits[0].mode, M, np.arange(24))
+    totals, counts = model.places_.totals, np.zeros((2, 24))
+    counts[:, order] = totals.successes[0], totals.trials[0]
+    one, scales = Question(Design(M, terms), np.array(order), *counts), Hyperparameters(**h)
+    at = one.predict((Point(scales, one.mode(scales), 1.0),), M, np.arange(24))
     np.testing.assert_allclose(found["estimate"], logistic_mean(at.mean, at.variance), rtol=1e-8)
     deviate = stats.norm.ppf(0.975) * np.sqrt(at.variance)
     np.testing.assert_allclose(found["conf_low"], special.expit(at.mean - deviate), rtol=1e-8)

@@ -28,8 +28,6 @@ class Source(Protocol):
     Attributes
     ----------
     partitions : sequence of Partition
-    together : bool
-        Whether the parts of all places must be drawn at once.
     block : int
         Logits to draw at a time.
     """
@@ -37,10 +35,6 @@ class Source(Protocol):
     @property
     def partitions(self) -> Sequence[Partition]:
         """The parts of places, a partition for each thing asked."""
-
-    @property
-    def together(self) -> bool:
-        """Whether the parts of all places must be drawn at once."""
 
     @property
     def block(self) -> int:
@@ -163,7 +157,7 @@ def _blocks(source: Source, q: int, n_draws: int) -> Iterator[tuple[slice, list[
     """Cut the places in neighbors whose parts are about as many as can be drawn at a time."""
     orders = [np.argsort(part.place, kind="stable") for part in source.partitions]
     counts = np.sum([np.bincount(part.place, minlength=q) for part in source.partitions], axis=0)
-    size = np.inf if source.together else max(1, source.block // n_draws)
+    size = max(1, source.block // n_draws)
     first, held = 0, 0
     for i in range(q):
         held += int(counts[i])

@@ -76,21 +76,18 @@ def read_evidence(
     trials: str | None,
     outcomes: Sequence[str] | None = None,
     population: str | None = None,
-    sources: bool = False,
 ) -> Claims:
     """Check a table of evidence before anybody is read; rows without trials are left out.
 
     Parameters
     ----------
     evidence : dataframe
-        ``subgroup``, any columns of places, and the counts.
+        ``subgroup``, any columns of places, the counts, and ``source``, which survey each row is from.
     places : Places
     people : pyarrow.Schema
         Columns that queries may use.
     successes, trials, outcomes, population
-        Names of columns, as in :meth:`DistributionRegression.fit`.
-    sources : bool
-        Whether a column ``source`` says which survey each row is from.
+        Names of columns, as in :meth:`crosslevel.EcologicalInference.fit`.
 
     Examples
     --------
@@ -107,7 +104,7 @@ def read_evidence(
     except InputError as error:
         raise InputError(f"evidence: {error}") from error
     counted = [c for c in (successes, trials, *(outcomes or ())) if c is not None]
-    told = sources and SOURCE in table.column_names
+    told = SOURCE in table.column_names
     where = _restrictions(table.drop_columns([SOURCE]) if told else table, places, counted, population)
     if places.totals.exhaustive and not np.allclose(parts.sum(axis=0), n, rtol=1e-9):
         i = int(np.argmax(np.abs(parts.sum(axis=0) - n)))

@@ -8,11 +8,13 @@ W = A' diag(w) A and means over a cell weighted by w,
 
 so that q places cost what their c cells do, and nothing is approximated. Up to ``EXACT`` cells N is a matrix, O(c^3). Beyond, the field
 is carried by m points (:mod:`crosslevel.numerics.kernels`), N = n + U U' with n diagonal but for the larger grouping, whose effects are
-eliminated group by group: O(c m^2).
+eliminated group by group: O(c m^2). Where what has coefficients is of more columns than there are places, every place is a cell and F
+holds X X' too.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -51,6 +53,8 @@ class Cells:
         Level of each place that says which nugget it has.
     between, points : (c, m) and (m, m), or None
         Distances of the cells from the points that carry the field, and between those; None where nothing is approximated.
+    gram : (c, c) or None
+        X X', where it is part of the covariance.
     """
 
     index: Int64Array
@@ -60,6 +64,7 @@ class Cells:
     points: FloatArray | None = None
     exact: bool = True
     level: IntArray | None = None
+    gram: FloatArray | None = None
 
     def observed(self, places: IntArray) -> Cells:
         """Keep some places, and all cells."""
@@ -104,21 +109,41 @@ def collapse(terms: Terms) -> Cells:
     return replace(cells, between=between, points=distances(points, points, terms.metric))
 
 
+def separate(terms: Terms, gram: FloatArray) -> Cells:
+    """Make every place a cell, whose covariance holds X X' too."""
+    return Cells(np.arange(terms.n_places), replace(terms, inducing_points=None), terms.n_places, gram=gram)
+
+
 class _Dense:
     """N as a matrix."""
 
     def __init__(self, cells: Cells, h: Hyperparameters, W: FloatArray) -> None:
-        self.h, self.groupings, c, self.W = h, cells.terms.groupings, cells.terms.n_places, W
-        N = np.full((c, c), BIAS)
-        self.field: tuple[FloatArray, FloatArray] | None = None
+        self.h, self.groupings, c = h, cells.terms.groupings, cells.terms.n_places
+        self.F = np.full((c, c), BIAS)
+        self.parts: dict[str, tuple[float, FloatArray]] = {}
         if cells.terms.kind is not None and cells.terms.distance is not None:
-            self.field = matern(cells.terms.distance, h.length, cells.terms.kind)
-            N += h.spatial * self.field[0]
+            field = matern(cells.terms.distance, h.length, cells.terms.kind)
+            self.parts |= {name: (h.spatial, K) for name, K in zip(("spatial", "length"), field, strict=True)}
+            self.F += h.spatial * field[0]
         for name, group in self.groupings:
-            N += getattr(h, name) * (group[:, None] == group[None, :])
+            self.F += getattr(h, name) * (group[:, None] == group[None, :])
+        if cells.gram is not None:
+            self.parts["effect_variance"] = h.effect_variance, cells.gram
+            self.F += h.effect_variance * cells.gram
+        self._factor(W)
+
+    def _factor(self, W: FloatArray) -> None:
+        self.W, N = W, self.F.copy()
         N[np.diag_indices_from(N)] += 1.0 / W
         self.L = _root(N)
         self.half_log_det = float(np.log(np.diag(self.L)).sum())
+
+    def at(self, W: FloatArray) -> _Dense:
+        """Give the same prior of cells of other weights."""
+        other = copy.copy(self)
+        other.__dict__.pop("inverse", None)
+        other._factor(W)
+        return other
 
     def solve(self, X: FloatArray) -> FloatArray:
         return np.asarray(linalg.cho_solve((self.L, True), X, check_finite=False))
@@ -131,16 +156,23 @@ class _Dense:
     def diagonal(self) -> FloatArray:
         return np.diag(self.inverse).copy()
 
+    def given(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Give F N^-1 x, and the diagonal of F - F N^-1 F; of cells where nothing was observed without differences of large numbers."""
+        solved, empty = self.solve(x), np.flatnonzero(self.W <= EMPTY)
+        told, left = _given(x, solved, self.diagonal(), self.W)
+        half = linalg.solve_triangular(self.L, self.F[:, empty], lower=True, check_finite=False)
+        told[empty], left[empty] = self.F[empty] @ solved, np.diag(self.F)[empty] - np.einsum("ij,ij->j", half, half)
+        return told, left
+
     def slopes(self, a: FloatArray, T: FloatArray, V: FloatArray) -> dict[str, float]:
         out: dict[str, float] = {}
 
         def slope(along: FloatArray, by: FloatArray, inverse: float) -> float:
             return 0.5 * float(a @ along - inverse + np.einsum("ij,ik,jk->", T, by, V, optimize=True))
 
-        if self.field is not None:
-            for name, K in zip(("spatial", "length"), self.field, strict=True):
-                both = 2.0 * float(np.vdot(self.inverse, K)) - float(np.diag(self.inverse) @ np.diag(K))
-                out[name] = self.h.spatial * slope(K @ a, K @ T, both)
+        for name, (variance, K) in self.parts.items():
+            both = 2.0 * float(np.vdot(self.inverse, K)) - float(np.diag(self.inverse) @ np.diag(K))
+            out[name] = variance * slope(K @ a, K @ T, both)
         for name, group in self.groupings:
             sums = sparse.csr_array((np.ones(len(a)), (group, np.arange(len(a)))))
             alike = (sums @ self.inverse)[group, np.arange(len(a))].sum()
@@ -165,7 +197,7 @@ class _LowRank:
         if cells.between is not None and cells.points is not None and cells.terms.kind is not None:
             self.basis = basis_of(cells.between, cells.points, h.length, cells.terms.kind)
             columns["spatial"], rest = np.sqrt(h.spatial) * self.basis.Phi, h.spatial * self.basis.rest
-        self.d, self.rest = 1.0 / W + rest, rest
+        self.rest = rest
         groupings = sorted(cells.terms.groupings, key=lambda one: -int(one[1].max()))
         self.larger, self.group = groupings[0] if groupings else ("", np.arange(c))
         self.g = getattr(h, self.larger) if groupings else 0.0
@@ -177,11 +209,21 @@ class _LowRank:
             self.column[name], at = slice(at, at + block.shape[1]), at + block.shape[1]
         self.U = np.hstack(list(columns.values()))
         self.together = sparse.csr_array((np.ones(c), (self.group, np.arange(c))))
+        self._factor(W)
+
+    def _factor(self, W: FloatArray) -> None:
+        self.W, self.d = W, 1.0 / W + self.rest
         self.seen = self.together @ (1.0 / self.d)
         self.nU = self.first(self.U)
-        self.L = _root(np.eye(at) + self.U.T @ self.nU)
+        self.L = _root(np.eye(self.U.shape[1]) + self.U.T @ self.nU)
         apart = np.log(self.d).sum() + np.log1p(self.g * self.seen).sum()
         self.half_log_det = float(0.5 * apart + np.log(np.diag(self.L)).sum())
+
+    def at(self, W: FloatArray) -> _LowRank:
+        """Give the same prior of cells of other weights."""
+        other = copy.copy(self)
+        other._factor(W)
+        return other
 
     def first(self, X: FloatArray) -> FloatArray:
         """Give n^-1 X."""
@@ -198,6 +240,10 @@ class _LowRank:
     def diagonal(self) -> FloatArray:
         own = 1.0 / self.d - (self.g / (1.0 + self.g * self.seen))[self.group] / self.d**2
         return own - self._against(self.nU)
+
+    def given(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Give F N^-1 x, and the diagonal of F - F N^-1 F."""
+        return _given(x, self.solve(x), self.diagonal(), self.W)
 
     def _against(self, X: FloatArray) -> FloatArray:
         """Give the diagonal of X B^-1 X'."""
@@ -233,6 +279,11 @@ def _factored(cells: Cells, h: Hyperparameters, W: FloatArray) -> _Dense | _LowR
     return _Dense(cells, h, W) if cells.exact else _LowRank(cells, h, W)
 
 
+def _given(x: FloatArray, solved: FloatArray, diagonal: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give x - W^-1 N^-1 x = F N^-1 x, and the diagonal of W^-1 - W^-1 N^-1 W^-1 = F - F N^-1 F."""
+    return x - solved / W[:, None], 1.0 / W - diagonal / W**2
+
+
 def _root(A: FloatArray) -> FloatArray:
     try:
         return np.asarray(linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False))
@@ -253,17 +304,26 @@ class Spread:
         Variance of counting.
     context : (q, k), optional
         What has coefficients of variance ``effect_variance`` beside the effects.
+    like : Spread, optional
+        The same cells and hyperparameters under other noise.
     """
 
-    def __init__(self, cells: Cells, h: Hyperparameters, noise: FloatArray, context: FloatArray | None = None) -> None:
-        self.cells, self.h, self.nugget = cells, h, h.nuggets(cells.level)
+    def __init__(
+        self,
+        cells: Cells,
+        h: Hyperparameters,
+        noise: FloatArray,
+        context: FloatArray | None = None,
+        like: Spread | None = None,
+    ) -> None:
+        self.cells, self.h, self.noise, self.nugget = cells, h, noise, h.nuggets(cells.level)
         self.w = 1.0 / (noise + self.nugget)
         q, c = len(noise), cells.terms.n_places
         whole = np.bincount(cells.index, self.w, c)
         self.W = np.maximum(whole, EMPTY)
         self.part = self.w / self.W[cells.index]
         self.means = sparse.csr_array((self.part, (cells.index, np.arange(q))), shape=(c, q))
-        self.top = _factored(cells, h, self.W)
+        self.top: _Dense | _LowRank = _factored(cells, h, self.W) if like is None else like.top.at(self.W)
         logs = np.log(self.W).sum() - np.log(self.w).sum()
         self.half_log_det = self.top.half_log_det + 0.5 * float(logs)
         self.context, self.known = context if context is not None else np.zeros((q, 0)), np.zeros((0, 0))
@@ -305,20 +365,40 @@ class Spread:
         value = -0.5 * float(found[k, k] - found[:k, k] @ mean) - self.half_log_det
         return mean, 0.5 * (V + V.T), value - 0.5 * float(np.linalg.slogdet(variance * H)[1])
 
-    def evidence(self, X: FloatArray, seen: FloatArray) -> tuple[float, dict[str, float]]:
-        """Give the log evidence of seen = X b + r, and its slopes by the logarithms of the scales."""
+    def told(self, X: FloatArray, seen: FloatArray) -> FloatArray:
+        """Give (effect_variance X X' + C)^-1 seen."""
+        return self.solve((seen - X @ self.regression(X, seen)[0])[:, None])[:, 0]
+
+    def evidence(
+        self, X: FloatArray, seen: FloatArray, third: FloatArray | None = None
+    ) -> tuple[float, dict[str, float]]:
+        """Give the log evidence of seen = X b + r, and its slopes by the logarithms of the scales.
+
+        With ``third``, (q,), of counts whose mode and curvature gave ``seen`` and the noise, slopes are those of Laplace's evidence: the
+        mode moves with the scales, and the curvature with the mode by these third derivatives (Rasmussen & Williams 2006, 5.5.1).
+        """
         mean, V, value = self.regression(X, seen)
         index, e = self.cells.index, seen - X @ mean
         both = self.means @ np.column_stack([X, e])
         top = self.top.solve(both)
         T, a = top[:, :-1], top[:, -1]
-        found = self.top.slopes(a, T, V)
         alpha = self.w * (e - both[index, -1]) + self.part * a[index]
         rows = self.w[:, None] * (X - both[index, :-1]) + self.part[:, None] * T[index]
         own = self.w * (1.0 - self.part) + self.part**2 * self.top.diagonal()[index]
-        by_place = 0.5 * self.nugget * (alpha**2 - own + np.einsum("ij,ij->i", rows @ V, rows))
+        told = np.einsum("ij,ij->i", rows @ V, rows)
+        square, weights = alpha**2, float((mean @ mean + np.trace(V)) / self.h.effect_variance - len(mean))
+        if third is not None:
+            moved = 0.5 * third * self.noise**2 * (1.0 - self.noise * (own - told))
+            moved = moved - X @ (V @ (rows.T @ moved))
+            mean_moved = self.means @ moved
+            b = self.top.solve(mean_moved[:, None])
+            u = self.w * (moved - mean_moved[index]) + self.part * b[index, 0]
+            # a a' + u a' + a u' = (a + u) (a + u)' - u u'
+            a, T, V = a + b[:, 0], np.hstack([T, b]), linalg.block_diag(V, -1.0)
+            square, weights = (alpha + u) ** 2 - u**2, weights + 2.0 * float(u @ X @ mean)
+        found = {"effect_variance": 0.5 * weights} | self.top.slopes(a, T, V)
+        by_place = 0.5 * self.nugget * (square - own + told)
         found["nugget"] = float(by_place.sum())
-        found["effect_variance"] = 0.5 * float((mean @ mean + np.trace(V)) / self.h.effect_variance - len(mean))
         if self.cells.level is not None:
             by_level = np.bincount(self.cells.level, by_place, len(self.h.nugget_ratios)).tolist()
             found |= {f"nugget:{k}": slope for k, slope in enumerate(by_level)}
@@ -347,20 +427,17 @@ class Spread:
             Which nugget it has, where they differ.
         """
         mean, V, _ = self.regression(X, seen)
-        both = self.means @ np.column_stack([X, seen - X @ mean])
-        # F N^-1 x = x - W^-1 N^-1 x, and F - F N^-1 F = W^-1 - W^-1 N^-1 W^-1
-        told = both - self.top.solve(both) / self.W[:, None]
-        left = 1.0 / self.W - self.top.diagonal() / self.W**2
-        slope = X_new - told[cell, :-1]
-        at = X_new @ mean + told[cell, -1]
-        variance = np.maximum(left, 0.0)[cell] + np.einsum("ij,jk,ik->i", slope, V, slope, optimize=True)
+        told, left = self.top.given(self.means @ np.column_stack([X, seen - X @ mean]))
         nugget = np.broadcast_to(self.h.nuggets(level), cell.shape)
-        if row is not None and self.h.nugget > 0:
-            here = row >= 0
-            share = np.where(here, nugget * self.w[row], 0.0)
-            at = at + share * (np.where(here, seen[row], 0.0) - at)
-            variance, nugget = (1.0 - share) ** 2 * variance, (1.0 - share) * nugget
-        return Moments(at, variance + nugget)
+        share, at, slope = np.zeros(len(cell)), X_new @ mean, X_new
+        if row is not None and self.h.nugget > 0:  # of the nugget of a place it has shown a share
+            share = np.where(row >= 0, nugget * self.w[row], 0.0)
+            at = at + share * (seen - X @ mean)[row]
+            slope = slope - share[:, None] * X[row]
+        at = at + (1.0 - share) * told[cell, -1]
+        slope = slope - (1.0 - share)[:, None] * told[cell, :-1]
+        own = (1.0 - share) ** 2 * np.maximum(left, 0.0)[cell] + (1.0 - share) * nugget
+        return Moments(at, own + np.einsum("ij,jk,ik->i", slope, V, slope, optimize=True))
 
     def draw(
         self,

@@ -1,8 +1,7 @@
 """The prior over places, shared by both models: who lives there, where it is, and what neither explains.
 
-f_r = bias + m_r . w + sum_i A_ri (s_i + g_i + e_i), with w ~ N(0, effect_variance I), s a Matern field over the places, g an effect
-shared by a group of places (a state), e an effect of each place alone (the nugget). A row r is a place (A_ri = 1 for itself), a
-subgroup of a place, or people of several places (A_ri = the share that lives in place i).
+f_r = bias + m_r . w + s_i + g_i + e_i of a place i or a subgroup r of it, with w ~ N(0, effect_variance I), s a Matern field over the
+places, g an effect shared by a group of places (a state), e an effect of each place alone (the nugget).
 """
 
 from __future__ import annotations
@@ -19,13 +18,10 @@ from scipy import linalg
 from crosslevel.data.checks import read_list
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.numerics.kernels import distances, matern
-from crosslevel.numerics.laplace import Mode
-from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
+from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 BIAS = 10.0
 """Prior variance of the overall level, in squared logits: as good as flat."""
-MOST_DISTANCES = 20_000
-"""Places between all of which distances are held: 3 GB."""
 MOST_COMPARED = 3_000
 """Places whose distances tell the usual one."""
 RATIO_SD = 0.7
@@ -84,8 +80,6 @@ class Terms:
     nugget : bool
     group, second_group : (q,) int or None
         Group of each place, in one grouping and in another.
-    product : bool
-        Whether the coefficients w vary over space (K = effect_variance <m, m'> x Matern) in place of an added field.
     inducing_points : int or None
         Points that carry the field, where it is approximated whatever the number of places.
     nugget_level : (q,) int or None
@@ -99,7 +93,6 @@ class Terms:
     metric: str
     nugget: bool
     group: IntArray | None
-    product: bool = False
     second_group: IntArray | None = None
     inducing_points: int | None = None
     nugget_level: IntArray | None = None
@@ -137,10 +130,9 @@ class Terms:
     @property
     def names(self) -> tuple[str, ...]:
         """Hyperparameters that are learned, in the order of the gradient."""
-        spatial = () if self.kind is None else ("length",) if self.product else ("spatial", "length")
         return (
             "effect_variance",
-            *spatial,
+            *(() if self.kind is None else ("spatial", "length")),
             *(("nugget",) if self.nugget else ()),
             *(() if self.group is None else ("group",)),
             *(() if self.second_group is None else ("second_group",)),
@@ -226,101 +218,17 @@ def _read_set(given: Any, terms: Terms) -> Hyperparameters:
     return Hyperparameters(**{name: float(value) for name, value in values.items()}, nugget_ratios=ratios)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows observed.
-
-    Attributes
-    ----------
-    M : (n, p)
-        What multiplies the coefficients: centered embeddings, or slopes of places.
-    gram : (n, n)
-        M M'.
-    A : (n, q) or (n,) int or None
-        Share of each row's people that lives in each place; or the one place of each row, all different; None when row i
-        is place i.
-    """
-
-    M: FloatArray
-    gram: FloatArray
-    A: AnyArray | None = None
-
-    @classmethod
-    def of(cls, M: FloatArray, A: AnyArray | None = None) -> Rows:
-        """Make rows, with their Gram matrix."""
-        return cls(M, M @ M.T, A)
-
-    def take(self, rows: IntArray) -> Rows:
-        """Keep some rows; they stay tied to the same places."""
-        A = np.asarray(rows, dtype=np.intp) if self.A is None else self.A[rows]
-        return Rows(self.M[rows], self.gram[np.ix_(rows, rows)], A)
-
-
 def place_covariance(terms: Terms, h: Hyperparameters) -> FloatArray:
     """Give the prior covariance of what belongs to places, (q, q): field, group effect, nugget and bias."""
     q = terms.n_places
     K = np.full((q, q), BIAS)
-    if terms.kind is not None and not terms.product and terms.distance is not None:
+    if terms.kind is not None and terms.distance is not None:
         K += h.spatial * matern(terms.distance, h.length, terms.kind)[0]
     for name, group in terms.groupings:
         K += getattr(h, name) * (group[:, None] == group[None, :])
     if terms.nugget:
         K[np.diag_indices(q)] += h.nuggets(terms.nugget_level)
     return K
-
-
-def covariance(rows: Rows, terms: Terms, h: Hyperparameters) -> FloatArray:
-    """Give the prior covariance of the rows, (n, n)."""
-    spread = rows.gram
-    if terms.product and terms.kind is not None and terms.distance is not None:
-        spread = spread * _through(rows.A, matern(terms.distance, h.length, terms.kind)[0])
-    return h.effect_variance * spread + _through(rows.A, place_covariance(terms, h))
-
-
-def slopes(rows: Rows, terms: Terms, h: Hyperparameters, G: FloatArray) -> FloatArray:
-    """Give sum(G * dK) for the logarithm of each hyperparameter in ``terms.names``.
-
-    Parameters
-    ----------
-    G : (n, n)
-        Derivative of the evidence by K.
-    """
-    GA = _back(rows.A, G, terms.n_places)
-    parts: dict[str, float] = {}
-    field = None if terms.kind is None or terms.distance is None else matern(terms.distance, h.length, terms.kind)
-    if terms.product and field is not None:
-        GX = _back(rows.A, G * rows.gram, terms.n_places)
-        parts["effect_variance"] = h.effect_variance * float((GX * field[0]).sum())
-        parts["length"] = h.effect_variance * float((GX * field[1]).sum())
-    else:
-        parts["effect_variance"] = h.effect_variance * float((G * rows.gram).sum())
-        if field is not None:
-            parts["spatial"] = h.spatial * float((GA * field[0]).sum())
-            parts["length"] = h.spatial * float((GA * field[1]).sum())
-    parts["nugget"] = h.nugget * float(np.trace(GA))
-    for name, group in terms.groupings:
-        sums = np.zeros((int(group.max()) + 1, len(GA)))
-        np.add.at(sums, group, GA)
-        parts[name] = getattr(h, name) * float(sums[group, np.arange(len(GA))].sum())
-    return np.array([parts[name] for name in terms.names])
-
-
-def _through(A: AnyArray | None, K: FloatArray) -> FloatArray:
-    """Carry a covariance of places over to rows."""
-    if A is None:
-        return K
-    return np.asarray(K[np.ix_(A, A)] if A.ndim == 1 else A @ K @ A.T)
-
-
-def _back(A: AnyArray | None, G: FloatArray, q: int) -> FloatArray:
-    """Carry a derivative by a covariance of rows back to places."""
-    if A is None:
-        return G
-    if A.ndim == 2:
-        return np.asarray(A.T @ G @ A)
-    whole = np.zeros((q, q))
-    whole[np.ix_(A, A)] = G
-    return whole
 
 
 @dataclass(frozen=True)
@@ -331,35 +239,6 @@ class Moments:
     variance: FloatArray
 
 
-def moments(rows: Rows, terms: Terms, h: Hyperparameters, mode: Mode, M: FloatArray, place: IntArray) -> Moments:
-    """Give mean and variance of the latent value of bags, in closed form.
-
-    Parameters
-    ----------
-    M : (m, p)
-        As in the rows.
-    place : (m,) int
-        Place of each bag among the q places; it may have been observed or not.
-    """
-    Ku = place_covariance(terms, h)
-    C = M @ rows.M.T
-    own = np.einsum("ij,ij->i", M, M)
-    if terms.product and terms.kind is not None and terms.distance is not None:
-        C *= cross_covariance(rows.A, matern(terms.distance, h.length, terms.kind)[0], place)
-    C *= h.effect_variance
-    C += cross_covariance(rows.A, Ku, place)
-    V = linalg.solve_triangular(mode.L, np.sqrt(mode.curvature)[:, None] * C.T, lower=True, check_finite=False)
-    prior = h.effect_variance * own + np.diag(Ku)[place]
-    return Moments(C @ mode.alpha, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0))
-
-
-def cross_covariance(A: AnyArray | None, K: FloatArray, place: IntArray) -> FloatArray:
-    """Give the covariance of bags of ``place`` with the rows, (m, n), from that of places."""
-    if A is None:
-        return K[place]
-    return np.asarray(K[np.ix_(place, A)] if A.ndim == 1 else K[place] @ A.T)
-
-
 def square_root(K: FloatArray) -> FloatArray:
     """Give a square root of a covariance that may be singular (places that coincide)."""
     try:
@@ -367,16 +246,3 @@ def square_root(K: FloatArray) -> FloatArray:
     except linalg.LinAlgError:
         values, vectors = linalg.eigh(K, check_finite=False)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def divide_draws(weights: FloatArray, n: int) -> Int64Array:
-    """Divide n draws among points by their weights, n in all.
-
-    Examples
-    --------
-    >>> divide_draws(np.array([0.5, 0.2, 0.3]), 7).tolist()
-    [4, 1, 2]
-    """
-    ends = np.floor(np.cumsum(weights) * n + 0.5).astype(np.int64)
-    ends[-1] = n
-    return np.diff(ends, prepend=0)

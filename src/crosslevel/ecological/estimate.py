@@ -22,7 +22,6 @@ from crosslevel.data.totals import Places, read_places
 from crosslevel.ecological.answers import Setting, Source, answer
 from crosslevel.ecological.confounding import Confounding, LearnedConfounding
 from crosslevel.ecological.covariance import (
-    MOST_DISTANCES,
     Hyperparameters,
     Moments,
     Terms,
@@ -189,7 +188,7 @@ class PlaceEstimator(BaseEstimator):
     ) -> Estimates:
         """Predict every place from the others, hyperparameters learned anew each time.
 
-        Evidence stays in the training data of every fold. With several outcomes the last question is scored: its share of those who
+        With several outcomes the last question is scored: its share of those who
         chose none of the outcomes before.
 
         Parameters
@@ -259,19 +258,11 @@ class PlaceEstimator(BaseEstimator):
         read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
         return stream, found
 
-    def _holds_all_places(self) -> str:
-        """Name the parameter for which matrices of all places are held, if there is one."""
-        return ""
-
     def _terms(self, places: Places) -> Terms:
         """Say which terms the prior has over these places."""
         if len(places) < LEAST_PLACES:
             raise InputError(
                 f"places has {len(places)} place(s) with people and trials; a regression needs at least {LEAST_PLACES}."
-            )
-        if len(places) > MOST_DISTANCES and (said := self._holds_all_places()):
-            raise InputError(
-                f"places has {len(places):,} rows, and {said} holds matrices of all places, of at most {MOST_DISTANCES:,}; leave it out."
             )
         coords = None
         if self.spatial is not None:
@@ -292,8 +283,7 @@ class PlaceEstimator(BaseEstimator):
                 raise InputError(f"group={name!r} has one value in all places; name a column with several.")
             groups.append(np.array([number[v] for v in values], dtype=np.intp))
         first, second = (*groups, None, None)[:2]
-        product = getattr(self, "kernel", "sum") == "product"
-        settings = (self.spatial, coords, self.metric, bool(self.nugget), first, product, second)
+        settings = (self.spatial, coords, self.metric, bool(self.nugget), first, second)
         points = getattr(self, "inducing_points", None)
         by, level = getattr(self, "nugget_by", None), None
         levels: tuple[str, ...] = ()

@@ -186,7 +186,7 @@ FUNCTIONS = [
     ),
     fit(near(model), COORDS, "in the case above", coords=("lon", "lat")),
     *asked(EcologicalInference, model),
-    fit(regression(), FIT | {"evidence": EVIDENCE}),
+    fit(regression(), FIT),
     fit(near(regression), COORDS, "in the case above", coords=("lon", "lat")),
     *asked(DistributionRegression, regression),
     FunctionCase(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from crosslevel.ecological.covariance import Hyperparameters, Terms
-from crosslevel.ecological.regression.model import PeopleSpread, Sampling, fit_regression, sampling_of, spread_of
+from crosslevel.ecological.regression.model import fit_regression
+from crosslevel.ecological.regression.sampling import PeopleSpread, Sampling, sampling_of, spread_of
 
 
 def test_variance_is_that_of_the_covariance_the_directions_stand_for():

@@ -21,7 +21,7 @@ from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covar
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.ecological.regression.model import RegressionModel, fit_regression
 from crosslevel.ecological.regression.parts import RegressionSource, cut
-from crosslevel.ecological.regression.posterior import Point
+from crosslevel.ecological.regression.question import Point
 from crosslevel.ecological.subgroups import Question, Request, Rollup
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.numerics.logit_shift import shift_to_total

@@ -2,7 +2,7 @@
 
 ``P(t_i = 1) = 1 / (1 + exp(-b - z_i' w))``, w ~ N(0, rho^2 I), b ~ N(0, 25), and a wide half-normal prior on the scale of the
 logits: the companion of probit distribution regression in appendix B of Law et al. (2018). In weights the Hessian is
-(r + 1) x (r + 1), so a step costs O(n r^2); the numbers are those of the Gaussian process form in `crosslevel.numerics.laplace`.
+(r + 1) x (r + 1), so a step costs O(n r^2); the numbers are those of the Gaussian process form.
 """
 
 from __future__ import annotations

@@ -174,7 +174,6 @@ class GroupSource:
 
     block = 10_000_000
     """Logits drawn at a time."""
-    together = False
 
     @property
     def partitions(self) -> list[Partition]:

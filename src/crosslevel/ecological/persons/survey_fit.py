@@ -223,7 +223,7 @@ def read_surveyed(
         told = [fingerprint(table) for _, table in surveys]
         prints["survey"] = told[0] if len(told) == 1 else ", ".join(told)
     if given["evidence"] is not None:
-        claims = read_evidence(given["evidence"], places, stream.schema, **named, sources=True)
+        claims = read_evidence(given["evidence"], places, stream.schema, **named)
         queries = tuple((name, parse(text)) for name, text in claims.queries.items())
         counted = count_people(
             stream,

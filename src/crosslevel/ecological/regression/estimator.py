@@ -18,13 +18,11 @@ from crosslevel.data.cells import warn_new_people
 from crosslevel.data.queries import ALL, SUBGROUP
 from crosslevel.data.totals import Places, check_people, match_places
 from crosslevel.ecological.answers import Source
-from crosslevel.ecological.claims import read_evidence
-from crosslevel.ecological.covariance import MOST_DISTANCES, Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import PlaceEstimator, check_choices
-from crosslevel.ecological.regression.evidence import Evidence, weigh_evidence
-from crosslevel.ecological.regression.model import RegressionModel, Sampling, fit_regression, sampling_of
-from crosslevel.ecological.regression.weights import EXACT_PLACES, ManyPlaces, describe_directions, fit_weights
-from crosslevel.ecological.scales import Fit
+from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
+from crosslevel.ecological.estimate import PlaceEstimator
+from crosslevel.ecological.regression.model import RegressionModel, describe_directions, fit_regression
+from crosslevel.ecological.regression.sampling import Sampling, sampling_of
+from crosslevel.ecological.regression.scales import Fit
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
@@ -57,13 +55,11 @@ class DistributionRegression(PlaceEstimator):
     metric : {"sphere", "plane"}, default "sphere"
         Chord distances in kilometers between longitudes and latitudes, or plain distances between any two coordinates (degrees,
         as in the paper).
-    kernel : {"sum", "product"}, default "sum"
-        Add the field to what composition says, or let the weights of composition vary over the map.
     nugget : bool, default True
         Give every place an effect of its own.
     rank : int, optional
-        Leading directions of the features that carry the weights. By default all features are used up to 3,000 places (and with
-        ``kernel="product"`` or ``evidence``), and 300 directions beyond, without any matrix of all places; what that changes is said.
+        Leading directions of the features that carry the weights. By default all features up to 3,000 places, and 300 directions
+        beyond, without any matrix of all places; what that changes is said.
     group : str or two names, optional
         Column of places, such as the state: an effect shared by all with the same value.
     match_totals : bool, default True
@@ -72,7 +68,7 @@ class DistributionRegression(PlaceEstimator):
         Add what the sampling of few people does to a subgroup's vector.
     hyperparameters : mapping of name to number, optional
         Take these in place of learning them, all that the prior has: ``effect_variance`` (of the weights of features); ``spatial`` and
-        ``length`` of the field (the length alone with ``kernel="product"``); ``nugget``, unless False; ``group``, where there is one. A
+        ``length`` of the field; ``nugget``, unless False; ``group``, where there is one. A
         sequence of mappings gives every question its own.
     n_restarts : int, default 2
         How many first guesses of the hyperparameters are followed to the end.
@@ -94,7 +90,6 @@ class DistributionRegression(PlaceEstimator):
     embeddings_ : Embeddings
         Of the places used, in sorted order of their keys.
     embedder_ : MeanEmbedding
-    evidence_ : Evidence or None
     places_ : Places
     place_weight_, place_people_ : (q,)
         Weight and number of their people.
@@ -133,23 +128,18 @@ class DistributionRegression(PlaceEstimator):
 
     Examples
     --------
-    A survey that asked 500 women is evidence:
-
     >>> from crosslevel.data.simulate import nation
     >>> world = nation(40, 100, n_states=4)
     >>> counts = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
     >>> model = DistributionRegression(n_features=128, categorical=["sex"])
     >>> found = model.fit(world.people, world.places, **counts).estimate(by="sex", rollup="all", n_draws=200)
-    >>> poll = {"subgroup": ["sex == 2"], "dem": [300], "votes": [500]}
-    >>> asked = model.fit(world.people, world.places, **counts, evidence=poll).estimate(by="sex", rollup="all", n_draws=200)
-    >>> bool(asked["std_error"][1] < 0.5 * found["std_error"][1])
-    True
+    >>> found["sex"].tolist(), found["estimate"].round(2).tolist()
+    ([1, 2], [0.5, 0.5])
     """
 
     model_: RegressionModel
     embedder_: MeanEmbedding
     embeddings_: Embeddings
-    evidence_: Evidence | None
     log_evidence_: float
 
     _method = "distribution regression"
@@ -168,7 +158,6 @@ class DistributionRegression(PlaceEstimator):
         categorical: Sequence[str] | None = None,
         spatial: str | None = "matern32",
         metric: str = "sphere",
-        kernel: str = "sum",
         nugget: bool = True,
         rank: int | None = None,
         group: str | Sequence[str] | None = None,
@@ -185,7 +174,6 @@ class DistributionRegression(PlaceEstimator):
         self.categorical = categorical
         self.spatial = spatial
         self.metric = metric
-        self.kernel = kernel
         self.nugget = nugget
         self.rank = rank
         self.group = group
@@ -209,7 +197,6 @@ class DistributionRegression(PlaceEstimator):
         columns: Sequence[str] | None = None,
         outcomes: Sequence[str] | None = None,
         population: str | None = None,
-        evidence: object = None,
         where: str | None = None,
         unmatched: str = "error",
         progress: Progress | None = None,
@@ -220,11 +207,6 @@ class DistributionRegression(PlaceEstimator):
         ----------
         people, places, by, successes, trials, weight, coords, columns, outcomes, population, where, unmatched, progress
             As in :meth:`crosslevel.EcologicalInference.fit`.
-        evidence : dataframe, optional
-            What is known about subgroups: a row for each result, with ``subgroup`` (a query over people, nothing for
-            everybody), any columns of places that say where it holds (missing: everywhere), and the columns of counts. Each
-            row is binomial with its own trials: divide them by a design effect before. It tells whom people voted for, not
-            whether.
         """
         self._forget()
         self._check_parameters()
@@ -236,66 +218,39 @@ class DistributionRegression(PlaceEstimator):
             "outcomes": outcomes,
             "population": population,
         }
-        if evidence is not None and self.rank is not None:
-            raise InputError(
-                "rank and evidence are both given, and evidence needs all features; leave one of them out."
-            )
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
-        if evidence is not None and len(found) > MOST_DISTANCES:
-            raise InputError(
-                f"evidence needs matrices of all places, of at most {MOST_DISTANCES:,}, and places has {len(found):,} rows; leave it out."
-            )
-        claims = None if evidence is None else read_evidence(evidence, found, stream.schema, **named)
         embedder = self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", CrosslevelWarning)
             sample = embedder._fit_and_sample(stream, by, columns, weight, None, progress)
-            bags = embedder.transform(stream, subgroups=(claims.queries or None) if claims else None, progress=progress)
+            bags = embedder.transform(stream, progress=progress)
         found, whole = _match(bags, found, unmatched)
-        known = None if claims is None else weigh_evidence(claims, bags, whole, found)
         terms, embedded = self._terms(found), time.perf_counter()
         seen = (whole.values, whole.weight, terms, found.totals.successes, found.totals.trials)
-        how: dict[str, Any] = {
-            "sampling": self._sampling(embedder, sample, whole),
-            "n_restarts": self.n_restarts,
-            "fixed": read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
-        }
-        many = self.kernel == "sum" and evidence is None and len(found) > EXACT_PLACES
-        model: RegressionModel
-        if many or self.rank is not None:
-            model = fit_weights(*seen, rank=self.rank, **how)
-        else:
-            model = fit_regression(*seen, evidence=known or None, **how)
-        notes = [*(str(w.message) for w in said), *found.notes, *(() if known is None else known.notes)]
-        if isinstance(model, ManyPlaces):
-            notes += describe_directions(model, found.totals.questions)
-        self.embedder_, self.embeddings_, self.evidence_ = embedder, whole, known or None
+        model = fit_regression(
+            *seen,
+            rank=self.rank,
+            sampling=self._sampling(embedder, sample, whole),
+            n_restarts=self.n_restarts,
+            fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
+        )
+        notes = [*(str(w.message) for w in said), *found.notes, *describe_directions(model, found.totals.questions)]
+        self.embedder_, self.embeddings_ = embedder, whole
         self.log_evidence_ = float(sum(fit.mode.log_evidence for fit in model.fits))
         arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
         self._keep(people, model, found, whole.weight, whole.n_rows, embedder.columns_, notes, arguments, seed)
-        if self.evidence_ is not None:
-            self.data_["evidence"] = self.evidence_.fingerprint
-            self.convergence_["evidence_rows"] = len(self.evidence_)
         self.seconds_ = {"people": embedded - begun, "fit": time.perf_counter() - embedded}
         return self
 
     def _check_parameters(self) -> None:
         self._check_common()
-        check_choices(self, {"kernel": ("sum", "product")})
         checks.check_whole(self.n_restarts, "n_restarts", 1)
         if self.rank is not None:
             checks.check_whole(self.rank, "rank", 1)
-            if self.kernel == "product":
-                checks.refuse_idle(self, ["rank"], "with kernel='product'; leave one of them out")
-        if self.kernel == "product" and self.spatial is None:
-            raise InputError("kernel='product' multiplies by the spatial kernel, and spatial=None; name one.")
         if self.hyperparameters is not None:
             checks.refuse_idle(self, ["n_restarts"], "with hyperparameters given; leave them out to learn them")
         if self.feature_map == "linear":
             checks.refuse_idle(self, ["n_features", "bandwidth"], "with feature_map='linear'; name another map")
-
-    def _holds_all_places(self) -> str:
-        return "kernel='product'" if self.kernel == "product" else ""
 
     def _new_embedder(self, seed: int) -> MeanEmbedding:
         return MeanEmbedding(
@@ -355,7 +310,7 @@ class DistributionRegression(PlaceEstimator):
         rows = {key: i for i, key in enumerate(found.key_table[by].to_pylist())}
         check_inhabited([key for key in new if key not in rows])
         M = found.values[[rows[key] for key in new]]
-        return self.model_.new_moments(stage, terms, M, np.arange(q, q + len(new)))
+        return self.model_.moments(stage, M, np.arange(q, q + len(new)), terms)
 
     def _held_out_moments(self, stage: int, folds: Iterable[IntArray]) -> Moments:
         return self.model_.held_out(

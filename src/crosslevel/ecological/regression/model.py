@@ -1,159 +1,50 @@
-"""Distribution regression, fitted: a Gaussian process per question, and what it says about parts of places."""
+"""Distribution regression, fitted: a Gaussian process per question, and what it says about parts of places.
+
+f = X w + r, X the centered embeddings of places, of up to ``EXACT_PLACES`` places with all their features, of more along the leading
+directions in which they vary.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy import linalg
 
-from crosslevel.ecological.covariance import Hyperparameters, Moments, Rows, Terms, divide_draws
-from crosslevel.ecological.regression.evidence import Evidence
-from crosslevel.ecological.regression.posterior import Draws, Point, draw, draw_product, latent, mixed_moments, points
-from crosslevel.ecological.scales import Fit, fit_scales
-from crosslevel.numerics.features.maps import EIGENVALUE_CUT
-from crosslevel.numerics.laplace import Binomial
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.ecological.collapsed import Approximation, measure_approximation
+from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms
+from crosslevel.ecological.regression.question import Design, Point, Question
+from crosslevel.ecological.regression.sampling import Sampling
+from crosslevel.ecological.regression.scales import Fit, fit_scales, points
+from crosslevel.typing import FloatArray, Int64Array, IntArray
 
-PEOPLE_PER_DIRECTION = 10
-"""People behind each direction that is kept of how they vary; with one each, a direction could be traced to a person."""
-
-
-@dataclass(frozen=True, eq=False)
-class PeopleSpread:
-    """How features vary between people: their leading directions, and the same variance in every other direction.
-
-    Attributes
-    ----------
-    root : (k, p)
-        Orthogonal directions, each as long as the standard deviation along it.
-    rest : float
-        Variance along each of the p - k directions that are left.
-    """
-
-    root: FloatArray
-    rest: float
-
-    def variance(self, w: FloatArray) -> FloatArray:
-        """Give the variance of w . phi between people, (n_draws,), for the weights w (n_draws, p)."""
-        along = np.square(w @ self.root.T)
-        lengths = np.square(self.root).sum(axis=1)
-        left = np.square(w).sum(axis=1) - (along / lengths).sum(axis=1)
-        return np.asarray(along.sum(axis=1) + self.rest * left, dtype=np.float64)
-
-
-def spread_of(features: FloatArray) -> PeopleSpread:
-    """Summarize people's features (n_people, p) by at most one direction for every ten people.
-
-    All directions of n people would tell them apart: features lie in their span for these people and for nobody else.
-
-    Examples
-    --------
-    >>> features = np.repeat([[0.0, 0.0], [2.0, 0.0]], 10, axis=0)
-    >>> spread_of(features).variance(np.array([[1.0, 5.0], [3.0, 0.0]]))
-    array([1., 9.])
-    """
-    n, p = features.shape
-    centered = features - features.mean(axis=0)
-    if p <= n:
-        values, vectors = np.linalg.eigh(centered.T @ centered / n)
-        root = (np.sqrt(np.maximum(values, 0.0)) * vectors).T[::-1]
-    else:
-        values, vectors = np.linalg.eigh(centered @ centered.T / n)
-        root = vectors.T[::-1] @ centered / np.sqrt(n)
-    values = np.maximum(values[::-1], 0.0)
-    k = min(int(np.count_nonzero(values > EIGENVALUE_CUT * values[0])), n // PEOPLE_PER_DIRECTION)
-    return PeopleSpread(root[:k].copy(), float(values[k:].sum()) / max(p - k, 1))
+EXACT_PLACES = 3_000
+"""Places whose weights stand on all features, and whose learned scales are uncertain."""
+DIRECTIONS = 300
+"""Directions of the features that carry the weights of more places."""
+LEARNED, COMPARED = 20_000, 1_000
+"""Places from which directions are learned, and on which they are compared with all features."""
 
 
 @dataclass(frozen=True, eq=False)
-class Sampling:
-    """What the sampling of people does to a part's embedding.
+class Draws:
+    """Joint draws from the posterior.
 
     Attributes
     ----------
-    between : (q,)
-        Weight of each place in the variance between places, adding up to one.
-    spread : float
-        Mean squared distance of people's features from their place's mean.
-    unit : bool
-        Whether all features have length one, so that a part's own spread is 1 - |mu|^2.
-    scatter : float
-        What the sampling of people adds to the variance between places' means, as a share of that within: mean of 1 / n.
-    people : PeopleSpread
-        How the features of people vary; no person's own features.
+    w : (n_draws, p)
+        Weights of the centered features.
+    u : (n_draws, q)
+        What belongs to the places: bias, field, group effect, nugget.
+    within : (n_draws,) or None
+        Variance of w . phi between people of one place, where the sampling of people counts.
     """
 
-    between: FloatArray
-    spread: float
-    unit: bool = True
-    scatter: float = 0.0
-    people: PeopleSpread = field(default_factory=lambda: PeopleSpread(np.empty((0, 0)), 0.0))
-
-    def variance(self, w: FloatArray, M: FloatArray) -> FloatArray:
-        """Give the variance of w . phi between people of one place, (n_draws,); M (q, p) are the places' embeddings."""
-        people = self.people.variance(w)
-        places = w @ M.T
-        mean = places @ self.between
-        within = people - (places - mean[:, None]) ** 2 @ self.between
-        return np.maximum(within / (1.0 - self.scatter), 0.05 * people)
-
-    def spreads(self, M: FloatArray, effective: FloatArray) -> FloatArray:
-        """Give the mean squared distance of people's features from the mean of their part, (m,).
-
-        A mean of n people lies too near to them by 1 / n, and one person tells nothing: one of ordinary spread is added.
-
-        Parameters
-        ----------
-        M : (m, p)
-            Embeddings of the parts, not centered.
-        effective : (m,)
-        """
-        if not self.unit:
-            return np.full(len(M), self.spread)
-        own = np.maximum(1.0 - np.einsum("ij,ij->i", M, M), 0.0)
-        return own + self.spread / np.maximum(effective, 1.0)
-
-
-def sampling_of(
-    features: FloatArray, M: FloatArray, weight: FloatArray, effective: FloatArray | None = None
-) -> Sampling:
-    """Prepare the sampling error from people's features and the places' (uncentered) embeddings.
-
-    Parameters
-    ----------
-    features : (n_people, p)
-    M : (q, p)
-    weight : (q,)
-    effective : (q,), optional
-        Kish's number of people behind each of M; taken as many when not given.
-    """
-    lengths = np.einsum("ij,ij->i", features, features)
-    unit = bool(np.allclose(lengths, 1.0, atol=1e-3))
-    between = weight / weight.sum()
-    scatter = 0.0 if effective is None else min(float(between @ (1.0 / np.maximum(effective, 1.0))), 0.5)
-    within = (1.0 if unit else float(lengths.mean())) - float(between @ np.einsum("ij,ij->i", M, M))
-    return Sampling(between, max(within / (1.0 - scatter), 1e-12), unit, scatter, spread_of(features))
-
-
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """What was observed, for each question.
-
-    Attributes
-    ----------
-    rows : tuple of Rows
-        Places (and evidence) observed.
-    observed : tuple of (n,) int
-        Place of each row; -1 for evidence.
-    likelihoods : tuple of Binomial
-        What was counted.
-    """
-
-    rows: tuple[Rows, ...]
-    observed: tuple[IntArray, ...]
-    likelihoods: tuple[Binomial, ...]
+    w: FloatArray
+    u: FloatArray
+    within: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +59,6 @@ class RegressionModel:
         Their weighted mean.
     successes, trials : (n_stages, q)
         What was counted.
-    evidence : Evidence or None
     terms : Terms
     fits : tuple of Fit
         One for each question of the chain.
@@ -177,57 +67,53 @@ class RegressionModel:
     sampling : Sampling or None
     nearest : float
         Median distance of a place's embedding to the nearest other place's.
-    seen : Observed
-        Rows of every question; made from the above.
+    directions : (p, k) or None
+        Orthogonal directions on which weights stand; None where they stand on all features.
+    field_error, feature_error : tuple of Approximation or None
+        How far the field on points is from the exact one, and weights of directions from those of all features, by question.
     """
 
     embeddings: FloatArray
     center: FloatArray
     successes: FloatArray
     trials: FloatArray
-    evidence: Evidence | None
     terms: Terms
     fits: tuple[Fit, ...]
     points: tuple[tuple[Point, ...], ...]
     sampling: Sampling | None
     nearest: float
-    seen: Observed | None = None
-
-    _unsaved = ("seen",)
-
-    def __post_init__(self) -> None:
-        if self.seen is None:
-            places = Rows.of(self.M)
-            seen = observe(places, self.center, self.successes, self.trials, self.evidence)
-            object.__setattr__(self, "seen", seen)
+    directions: FloatArray | None = None
+    field_error: tuple[Approximation | None, ...] = ()
+    feature_error: tuple[Approximation | None, ...] = ()
 
     @cached_property
-    def M(self) -> FloatArray:
-        """(q, p) centered embeddings of the places."""
-        return self.embeddings - self.center
+    def design(self) -> Design:
+        """Places as questions are asked in them."""
+        return Design(self.along(self.embeddings), self.terms)
 
-    @property
-    def reference(self) -> FloatArray:
-        """Centered embeddings from which those of parts have a distance."""
-        return self.M
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """What was asked, each question where anybody was left to answer it."""
+        asked = zip(self.successes, self.trials, strict=True)
+        return tuple(Question(self.design, np.flatnonzero(n > 0), k, n) for k, n in asked)
 
-    @property
-    def rows(self) -> tuple[Rows, ...]:
-        """Places (and evidence) observed, for each question."""
-        assert self.seen is not None
-        return self.seen.rows
+    def along(self, M: FloatArray) -> FloatArray:
+        """Center embeddings and give them along the directions."""
+        if self.directions is None:
+            return M - self.center
+        return np.asarray(M @ self.directions - self.center @ self.directions)
 
-    def draws(self, stage: int, n_draws: int, seed: int) -> Draws | None:
-        """Draw weights and place effects of one question; None where parts must be drawn together (product kernel)."""
-        if self.terms.product:
-            return None
-        rng, rows = _generator(seed, 0, stage), self.rows[stage]
-        w, u = np.empty((n_draws, self.M.shape[1])), np.empty((n_draws, self.terms.n_places))
+    def draws(self, stage: int, n_draws: int, seed: int) -> Draws:
+        """Draw weights and place effects of one question."""
+        rng, question = _generator(seed, 0, stage), self.questions[stage]
+        w, u = np.empty((n_draws, self.embeddings.shape[1])), np.empty((n_draws, self.terms.n_places))
         for point, some in self._shared(stage, n_draws):
-            mode = point.whole_mode(rows, self.terms)
-            one = draw(rows, self.terms, point.hyperparameters, mode, some.stop - some.start, rng)
-            w[some], u[some] = one.w, one.u
-        return Draws(w, u, None if self.sampling is None else self.sampling.variance(w, self.M))
+            b, u[some] = question.draw(point, some.stop - some.start, rng)
+            if self.directions is not None:  # of the other directions totals say nothing
+                free = np.sqrt(point.hyperparameters.effect_variance) * rng.standard_normal((len(b), w.shape[1]))
+                b = (b - free @ self.directions) @ self.directions.T + free
+            w[some] = b
+        return Draws(w, u, None if self.sampling is None else self.sampling.variance(w, self.embeddings))
 
     def _shared(self, stage: int, n_draws: int) -> Iterator[tuple[Point, slice]]:
         """Say which draws belong to which point."""
@@ -241,7 +127,7 @@ class RegressionModel:
     def logits(
         self,
         stage: int,
-        draws: Draws | None,
+        draws: Draws,
         M: FloatArray,
         place: IntArray,
         effective: FloatArray,
@@ -250,12 +136,12 @@ class RegressionModel:
     ) -> FloatArray:
         """Draw the logits of parts, (n_draws, m), with the sampling error of their embeddings.
 
-        Without a product kernel they do not depend on which other places are asked for at the same time.
+        They do not depend on which other places are asked for at the same time.
 
         Parameters
         ----------
         stage : int
-        draws : Draws or None
+        draws : Draws
             Of :meth:`draws`.
         M : (m, p)
             Embeddings, not centered.
@@ -266,18 +152,10 @@ class RegressionModel:
         seed : (seed, number)
             Of the noise that belongs to these parts: the caller's seed, and a number of the partition.
         """
-        centered = M - self.center
-        if draws is None:
-            f, rows = np.empty((n_draws, len(M))), self.rows[stage]
-            rng = _generator(seed[0], 1, stage, *seed[1:])
-            for point, some in self._shared(stage, n_draws):
-                mode, n = point.whole_mode(rows, self.terms), some.stop - some.start
-                f[some] = draw_product(rows, self.terms, point.hyperparameters, mode, centered, place, n, rng)
-        else:
-            f = latent(draws, centered, place)
-        if self.sampling is None:
+        f = draws.w @ (M - self.center).T + draws.u[:, place]
+        if self.sampling is None or draws.within is None:
             return f
-        each = np.sqrt(self._within(stage, draws, n_draws))
+        each = np.sqrt(draws.within)
         size = np.sqrt(self.sampling.spreads(M, effective) / self.sampling.spread / np.maximum(effective, 1.0))
         order = np.argsort(place, kind="stable")
         for parts in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
@@ -285,61 +163,37 @@ class RegressionModel:
             f[:, parts] += (each[:, None] * size[parts]) * rng.standard_normal((n_draws, len(parts)))
         return f
 
-    def _within(self, stage: int, draws: Draws | None, n_draws: int) -> FloatArray:
-        """Give the variance of w . phi between people of one place in each draw, (n_draws,)."""
-        if draws is not None and draws.within is not None:
-            return draws.within
-        within = np.empty(n_draws)  # what the prior expects, where weights have no draws
-        for point, some in self._shared(stage, n_draws):
-            within[some] = point.hyperparameters.effect_variance * (
-                0.0 if self.sampling is None else self.sampling.spread
-            )
-        return within
-
-    def moments(self, stage: int, M: FloatArray, place: IntArray) -> Moments:
-        """Give mean and variance of the logits of parts, without sampling error."""
-        return mixed_moments(self.rows[stage], self.terms, self.points[stage], M - self.center, place)
-
-    def new_moments(self, stage: int, terms: Terms, M: FloatArray, place: IntArray) -> Moments:
-        """Give mean and variance of the logits of places that were not observed.
+    def moments(self, stage: int, M: FloatArray, place: IntArray, terms: Terms | None = None) -> Moments:
+        """Give mean and variance of the logits of parts, without sampling error.
 
         Parameters
         ----------
-        terms : Terms
-            Over the fitted places and the new ones.
         M : (m, p)
-            Embeddings of the new, not centered.
+            Embeddings, not centered.
         place : (m,) int
-            Their numbers among all.
+        terms : Terms, optional
+            Over the fitted places and new ones, where parts are of these too.
         """
-        seen = self.rows[stage]
-        if seen.A is None:
-            seen = replace(seen, A=np.arange(len(self.embeddings)))
-        elif seen.A.ndim == 2:
-            seen = replace(seen, A=np.hstack([seen.A, np.zeros((len(seen.A), len(M)))]))
-        return mixed_moments(seen, terms, self.points[stage], M - self.center, place)
+        return self.questions[stage].predict(self.points[stage], self.along(M), place, terms)
 
     def held_out(self, stage: int, folds: Iterable[IntArray], fixed: Hyperparameters | None) -> Moments:
         """Predict the logit of every place from those outside its fold."""
-        assert self.seen is not None
-        counted, q = self.seen.likelihoods[stage], len(self.embeddings)
+        q, asked = len(self.embeddings), self.questions[stage].places
         mean, variance = np.zeros(q), np.zeros(q)
         for test in folds:
-            kept = np.flatnonzero(~np.isin(self.seen.observed[stage], test))
-            rows, likelihood = self.rows[stage].take(kept), Binomial(counted.successes[kept], counted.trials[kept])
+            kept = Question(self.design, np.setdiff1d(asked, test), self.successes[stage], self.trials[stage])
             # from no start of the whole fit's: that one has seen the places left out
-            found = fit_scales(rows, self.terms, likelihood, n_restarts=1, fixed=fixed)
-            likely = points(rows, self.terms, likelihood, found)
-            at = mixed_moments(rows, self.terms, likely, self.M[test], test)
+            found = fit_scales(kept, n_restarts=1, fixed=fixed)
+            at = kept.predict(_points(kept, found, fixed), self.design.X[test], test)
             mean[test], variance[test] = at.mean, at.variance
         return Moments(mean, variance)
 
     def distance(self, M: FloatArray, effective: FloatArray) -> FloatArray:
         """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbors.
 
-        What the sampling of the part's people adds to a squared distance is taken off.
+        Of many places, from some. What the sampling of the part's people adds to a squared distance is taken off.
         """
-        own = self.reference
+        own = self.embeddings[_some(len(self.embeddings), EXACT_PLACES)] - self.center
         centered = M - self.center
         square = (
             np.einsum("ij,ij->i", centered, centered)[:, None]
@@ -356,6 +210,19 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
+def divide_draws(weights: FloatArray, n: int) -> Int64Array:
+    """Divide n draws among points by their weights, n in all.
+
+    Examples
+    --------
+    >>> divide_draws(np.array([0.5, 0.2, 0.3]), 7).tolist()
+    [4, 1, 2]
+    """
+    ends = np.floor(np.cumsum(weights) * n + 0.5).astype(np.int64)
+    ends[-1] = n
+    return np.diff(ends, prepend=0)
+
+
 def fit_regression(
     M: FloatArray,
     weight: FloatArray,
@@ -363,8 +230,8 @@ def fit_regression(
     successes: FloatArray,
     trials: FloatArray,
     *,
+    rank: int | None = None,
     sampling: Sampling | None = None,
-    evidence: Evidence | None = None,
     n_restarts: int = 2,
     fixed: Sequence[Hyperparameters] | None = None,
 ) -> RegressionModel:
@@ -378,58 +245,97 @@ def fit_regression(
         Their people.
     terms : Terms
     successes, trials : (n_stages, q)
+    rank : int, optional
+        Leading directions of the features that carry the weights; all features where they are no fewer.
     sampling : Sampling, optional
-    evidence : Evidence, optional
-        Further rows: what is known of subgroups.
     n_restarts : int
-        As in :func:`crosslevel.ecological.scales.fit_scales`.
+        As in :func:`crosslevel.ecological.regression.scales.fit_scales`.
     fixed : sequence of Hyperparameters, optional
         One for each question, taken as they are.
     """
-    center = weight @ M / weight.sum()
-    places = Rows.of(M - center)
-    nearest = nearest_other(places.M, places.gram)
-    seen = observe(places, center, successes, trials, evidence)
-    given = [None] * len(trials) if fixed is None else fixed
-    fits = tuple(
-        fit_scales(rows, terms, likelihood, n_restarts=n_restarts, fixed=h)
-        for rows, likelihood, h in zip(seen.rows, seen.likelihoods, given, strict=True)
+    center, p = weight @ M / weight.sum(), M.shape[1]
+    k = min(p, rank or (p if len(M) <= EXACT_PLACES else DIRECTIONS))
+    directions = None
+    if k < p:
+        some = M[_some(len(M), LEARNED)] - center
+        leading = linalg.eigh(some.T @ some, subset_by_index=(p - k, p - 1), check_finite=False)[1]
+        directions = leading[:, ::-1].copy()
+    model = RegressionModel(M, center, successes, trials, terms, (), (), sampling, 0.0, directions=directions)
+    gram, some = model.design.gram, M[_some(len(M), EXACT_PLACES)] - center
+    asked, given = model.questions, [None] * len(trials) if fixed is None else fixed
+    fits = tuple(fit_scales(one, n_restarts=n_restarts, fixed=h) for one, h in zip(asked, given, strict=True))
+    both = list(zip(asked, fits, strict=True))
+    found = replace(
+        model,
+        nearest=nearest_other(some @ some.T if gram is None or directions is not None else gram),
+        fits=fits,
+        points=tuple(_points(*one, h) for one, h in zip(both, given, strict=True)),
+        field_error=tuple(_field_error(*one) for one in both),
+        feature_error=tuple(None if directions is None else _feature_error(model, *one) for one in both),
     )
-    likely = tuple(points(*one) for one in zip(seen.rows, [terms] * len(fits), seen.likelihoods, fits, strict=True))
-    return RegressionModel(M, center, successes, trials, evidence, terms, fits, likely, sampling, nearest, seen)
+    vars(found).update(design=model.design, questions=asked)  # made once
+    return found
 
 
-def nearest_other(M: FloatArray, gram: FloatArray | None = None) -> float:
-    """Give the median distance of a row of M, (n, p), to the nearest other one."""
-    gram = M @ M.T if gram is None else gram
+def _points(question: Question, found: Fit, fixed: Hyperparameters | None) -> tuple[Point, ...]:
+    """Let learned scales be uncertain, but those of many places."""
+    if fixed is not None or len(question.design.X) > EXACT_PLACES:
+        return (Point(found.hyperparameters, found.mode, 1.0),)
+    return points(question, found)
+
+
+def nearest_other(gram: FloatArray) -> float:
+    """Give the median distance of a row to the nearest other one, from the Gram matrix of the rows."""
     own = np.diag(gram)
     square = own[:, None] + own[None, :] - 2.0 * gram
     np.fill_diagonal(square, np.inf)
-    return float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(M) > 1 else 0.0
+    return float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(gram) > 1 else 0.0
 
 
-def observe(
-    places: Rows, center: FloatArray, successes: FloatArray, trials: FloatArray, evidence: Evidence | None
-) -> Observed:
-    """Put places and evidence together, and keep for every question those who were asked.
+def _some(n: int, most: int) -> IntArray:
+    """Number some of n, evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
 
-    Parameters
-    ----------
-    places : Rows
-        Centered embeddings.
-    center : (p,)
-    successes, trials : (n_stages, q)
-    evidence : Evidence or None
-    """
-    rows, k, n = places, successes, trials
-    if evidence is not None:
-        tied = np.vstack([np.eye(len(places.M)), evidence.A])
-        rows = Rows.of(np.vstack([places.M, evidence.M - center]), tied)
-        k, n = np.hstack([k, evidence.successes]), np.hstack([n, evidence.trials])
-    owner = np.concatenate([np.arange(len(places.M)), np.full(len(rows.M) - len(places.M), -1)]).astype(np.intp)
-    asked = [np.flatnonzero(some > 0) for some in n]
-    return Observed(
-        tuple(rows if len(i) == len(rows.M) else rows.take(i) for i in asked),
-        tuple(owner[i] for i in asked),
-        tuple(Binomial(k[stage][i], n[stage][i]) for stage, i in enumerate(asked)),
-    )
+
+def _field_error(one: Question, found: Fit) -> Approximation | None:
+    """Compare the field on points with the exact one, where it stands on points."""
+    if one.cells.points is None:
+        return None
+    mode, own = found.mode, one.terms.take(one.places)
+    zero = np.zeros(len(one.places))
+    return measure_approximation(own, one.cells, found.hyperparameters, mode.noise, one.X, mode.seen, zero)
+
+
+def _feature_error(model: RegressionModel, one: Question, found: Fit) -> Approximation:
+    """Compare posteriors of some places, given their own totals only, with those of all features and the exact field."""
+    some = _some(len(one.places), COMPARED)
+    h, every, seen = found.hyperparameters, np.arange(len(some)), one.places[some]
+    terms = replace(model.terms.take(seen), inducing_points=None)
+    counted, at = (one.likelihood.successes[some], one.likelihood.trials[some]), []
+    for X in (one.X[some], model.embeddings[seen] - model.center):
+        few = Question(Design(X, terms), every, *counted)
+        at.append(few.predict((Point(h, few.mode(h, found.mode.f[some]), 1.0),), X, every))
+    rates = [1.0 / (1.0 + np.exp(-m.mean)) for m in at]
+    error = np.sqrt(np.mean((np.sqrt(at[0].variance / at[1].variance) - 1.0) ** 2))
+    sizes = (len(one.places), one.X.shape[1], len(some))
+    return Approximation(*sizes, 100.0 * float(np.sqrt(np.mean((rates[0] - rates[1]) ** 2))), float(error))
+
+
+def describe_directions(model: RegressionModel, questions: Sequence[str]) -> list[str]:
+    """Say on how many directions the weights stand and on how many points the field, and what that changes."""
+    said = []
+    for name, off, field_off in zip(questions, model.feature_error, model.field_error, strict=True):
+        text = []
+        if off is not None:
+            text.append(
+                f"Weights of {model.embeddings.shape[1]:,} features stand on {off.points:,} directions ({name}): on {off.places:,} of "
+                f"{off.locations:,} places it moves posterior means by {off.mean:.2g} percentage points and standard errors by "
+                f"{off.std_error:.1%} (root mean square, against all features and the matrix of these places). rank sets their number."
+            )
+        if field_off is not None:
+            text.append(
+                f"The field stands on {field_off.points:,} points, which moves posterior means by {field_off.mean:.2g} percentage points "
+                f"and standard errors by {field_off.std_error:.1%}."
+            )
+        said += [" ".join(text)] if text else []
+    return said

@@ -10,8 +10,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from crosslevel.data.queries import SUBGROUP
-from crosslevel.ecological.regression.model import RegressionModel
-from crosslevel.ecological.regression.posterior import Draws
+from crosslevel.ecological.regression.model import Draws, RegressionModel
 from crosslevel.ecological.subgroups import REST, Partition, Request
 from crosslevel.embedding import Embeddings
 from crosslevel.typing import FloatArray, IntArray
@@ -155,15 +154,10 @@ class RegressionSource:
 
     model: RegressionModel
     partitions: list[EmbeddedPartition]
-    drawn: dict[int, Draws | None] = field(default_factory=dict, repr=False)
+    drawn: dict[int, Draws] = field(default_factory=dict, repr=False)
 
     block = 1_000_000
     """Logits drawn at a time: 8 MB for each of the few copies the way takes, beside their embeddings."""
-
-    @property
-    def together(self) -> bool:
-        """With a product kernel parts must be drawn at once."""
-        return self.model.terms.product
 
     def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
         """Draw the logits of parts, by partition and question, (n_draws, m) each."""
@@ -194,7 +188,7 @@ class RegressionSource:
         out[asked] = self.model.distance(part.vectors(parts[asked]), part.effective[parts[asked]])
         return out
 
-    def _draws(self, stage: int, n_draws: int, seed: int) -> Draws | None:
+    def _draws(self, stage: int, n_draws: int, seed: int) -> Draws:
         if stage not in self.drawn:
             self.drawn[stage] = self.model.draws(stage, n_draws, seed)
         return self.drawn[stage]
