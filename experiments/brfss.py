@@ -22,16 +22,17 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from brfss_cudia import LOWEST, TWO_STAGES, cudia_methods, rules, share_covered
+from brfss_cudia import TWO_STAGES, cudia_methods, share_covered
 from brfss_data import COLUMNS, LEVELS, OUTCOMES, Hidden, hidden, lay, read
 from brfss_ecological import NAME as ECOLOGICAL
-from brfss_ecological import cells, single_columns
+from brfss_ecological import Cells, single_columns
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelError, CrosslevelWarning
@@ -99,7 +100,7 @@ def main() -> None:
     found = {level: setting_a(table, level, outcomes, made, args.keep) for level in args.levels.split(",")}
     if args.levels != ",".join(LEVELS):
         return
-    sections = [say(lifts(found, outcomes)), say(choosing(found, outcomes)), say(coverage(found, outcomes))]
+    sections = [say(lifts(found, outcomes)), say(coverage(found, outcomes))]
     if not args.quick:
         sections.append(say(further(table)))
         if ECOLOGICAL in made:
@@ -117,16 +118,14 @@ def say(text: str) -> str:
     return text
 
 
-def methods(chosen: Sequence[str]) -> dict[str, Callable[[Hidden | None], Any]]:
-    """Name the methods and say how each is made for some people: nothing is chosen with the truth."""
-    out: dict[str, Callable[[Hidden | None], Any]] = {}
+def methods(chosen: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """Name the methods and say how each is made: nothing is chosen with the truth."""
+    out: dict[str, Callable[[], Any]] = {}
     if "link" in chosen:
-        out[LINK] = lambda data: CrossLevelImputer()
-        out["CrossLevelImputer, cautious (shrinkage_groups = 16)"] = lambda data: CrossLevelImputer(
-            shrinkage_groups=16.0
-        )
+        out[LINK] = CrossLevelImputer
+        out["CrossLevelImputer, cautious (shrinkage_groups = 16)"] = partial(CrossLevelImputer, shrinkage_groups=16.0)
     if "ecological" in chosen:
-        out[ECOLOGICAL] = cells
+        out[ECOLOGICAL] = Cells
     if "cudia" in chosen:
         out |= cudia_methods()
     return out
@@ -145,7 +144,7 @@ def setting_a(
     table: pa.Table,
     level: str,
     outcomes: Sequence[str],
-    made: dict[str, Callable[[Hidden | None], Any]],
+    made: dict[str, Callable[[], Any]],
     keep: Path | None = None,
 ) -> Level:
     """Hide each outcome in turn, impute it from its group means, and score; with ``keep`` what was done before is read there."""
@@ -170,17 +169,13 @@ def setting_a(
     return out
 
 
-def one_outcome(data: Hidden, made: dict[str, Callable[[Hidden | None], Any]]) -> dict[str, Any]:
+def one_outcome(data: Hidden, made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
     """Fit and score every method on one hidden outcome."""
     fitted, seconds, cover, refused = {}, {}, {}, {}
     for name, make in made.items():
         start = time.process_time()  # a shared machine says little by the clock on the wall
         try:
-            model = make(
-                data
-            )  # CUDIA's settings are chosen here, once for all its methods: in two stages it is then fitted
-            if not hasattr(model, "parameters_"):
-                model.fit(data.X, data.partition, data.means)
+            model = make().fit(data.X, data.partition, data.means)
             seconds[name] = time.process_time() - start
             fitted[name] = np.clip(model.transform(data.X, data.partition), 0.0, 1.0)
         except CrosslevelError as error:  # a method that refuses is reported, not repaired
@@ -252,33 +247,6 @@ def lifts(found: dict[str, Level], outcomes: Sequence[str]) -> str:
         lines += [f"### By {level}", "", lay(heading, rows), ""]
         lines += [f"Refused: {name}: {why}" for name, why in result.refused.items()]
     return "\n".join(lines)
-
-
-def choosing(found: dict[str, Level], outcomes: Sequence[str]) -> str:
-    """Compare the two rules by which CUDIA's settings can be chosen without the truth."""
-    own = {
-        level: {name: result.scores[name].log_likelihood for name in ("naive group mean", TWO_STAGES, LOWEST)}
-        for level, result in found.items()
-        if all(
-            len(result.scores[n].log_likelihood) == len(outcomes) for n in (TWO_STAGES, LOWEST) if n in result.scores
-        )
-        and TWO_STAGES in result.scores
-    }
-    if len(own) < len(found):
-        return ""
-    rows, verdict = rules(own, outcomes)
-    heading = ["", *(f"{name}, by {level}" for level in own for name in ("naive", "one error", "lowest"))]
-    return "\n".join(
-        [
-            "## How CUDIA's settings are chosen",
-            "",
-            "Clusters, ridge and target are chosen by leaving out one group mean at a time: the simplest choice within *one* standard "
-            "*error* of the *lowest* error, or the lowest itself. The first rule was taken up after seeing diabetes, so diabetes "
-            f"does not count; on the other outcomes nothing was chosen: {verdict}. Log-likelihood, two stages:",
-            "",
-            lay(heading, rows),
-        ]
-    )
 
 
 def coverage(found: dict[str, Level], outcomes: Sequence[str]) -> str:
@@ -401,7 +369,7 @@ people or more.
 <!-- /disjoint -->
 
 Made by `python experiments/brfss_disjoint.py`. **Withdrawn** until they are measured so: every figure of `CUDIA` and of
-`EcologicalInference` in the tables below, those of *where little is to be had* and *choosing*.
+`EcologicalInference` in the tables below, and those of *where little is to be had*.
 They compare methods on equal terms, all of which shared the same chance, and are no measure of what any of them reaches on its own.
 
 ![lift by outcome]({figure})

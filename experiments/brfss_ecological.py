@@ -75,11 +75,6 @@ class Cells:
         return np.asarray(joined["estimate"].to_numpy(), dtype=np.float64)[:, None]
 
 
-def cells(data: Hidden | None) -> Cells:
-    """Make one; it needs no people to be made."""
-    return Cells()
-
-
 def single_columns(table: pa.Table) -> str:
     """Ask what this model is made for: the rate of each level of one column over the nation, intervals allowing for confounding."""
     rows, ages = [], []

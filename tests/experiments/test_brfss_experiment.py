@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -56,27 +55,17 @@ def test_scores_cover_and_name_the_losers(brfss, survey, monkeypatch):
     cover = found["state"].cover[brfss.LINK]
     assert 0.9 <= cover[0].one_way <= 1
     assert f"{100 * np.mean([c.one_way for c in cover]):.1f}" in brfss.coverage(found, ("diabetes", "smoker"))
-    assert brfss.choosing(found, ("diabetes", "smoker")) == ""  # nothing to choose without CUDIA
 
 
-@pytest.fixture
-def cudia(experiment):
-    return experiment("brfss_cudia")
-
-
-def test_a_fit_with_what_was_chosen_is_the_fit_that_chose(brfss, cudia, survey, monkeypatch):
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_intervals_of_clusters_alone_are_narrower_and_hold_less(brfss, survey, experiment, monkeypatch):
+    cudia = experiment("brfss_cudia")
     monkeypatch.setattr(cudia, "COLUMNS", ("age_group",))
-    monkeypatch.setattr(cudia, "CUDIA", partial(cudia.CUDIA, n_restarts=2, n_draws=50))
     whole = brfss.hidden(survey, "diabetes", "state")
     data = brfss.Hidden(whole.X.select(["age_group", "bmi_cat"]), whole.partition, whole.y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        auto = cudia.choice(data).model
-        given = cudia.CUDIA(**cudia.choice(data).taken, method="two_stage").fit(data.X, data.partition, data.means)
-    assert cudia.choice(data).lowest["n_clusters"] == auto.selection_["clusters"][0]
-    np.testing.assert_array_equal(given.transform(data.X, data.partition), auto.transform(data.X, data.partition))
-    wide = cudia.share_covered(given, data, 20)
-    narrow = cudia.share_covered(given.set_params(place_sd=0.0), data, 20)
+    model = cudia.cudia_methods()[cudia.TWO_STAGES]().set_params(n_clusters=2, n_restarts=2)
+    model.fit(data.X, data.partition, data.means)
+    wide, narrow = (cudia.share_covered(model.set_params(place_sd=sd), data, 20) for sd in ("auto", 0.0))
     assert wide[1] > 2 * narrow[1]
     assert wide[2] >= narrow[2]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.imputation.cudia.worlds import make_problem, plain_block
 
 from crosslevel.imputation.cudia.estimator import CUDIA
-from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.model import Problem, plain_block
-from crosslevel.imputation.cudia.posterior import MixPrior
+from crosslevel.imputation.cudia.model import Parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 
@@ -34,10 +33,7 @@ ETA, TAU2 = np.array([[-0.5], [0.5]]), np.array([0.07])
 
 
 def groups_of(copies, mean=-0.02, size=30.0):
-    nobody = np.zeros(0, dtype=np.int64)
-    block = plain_block(np.full((copies, 1), mean), np.full(copies, size))
-    family = Gaussian("x", 0, 0.0, 1.0)
-    return Problem(np.zeros((0, 1)), (family,), nobody, nobody, np.zeros(0), nobody, copies, (block,), ("gaussian",))
+    return make_problem([plain_block(np.full((copies, 1), mean), np.full(copies, size))], [False])
 
 
 @pytest.mark.parametrize(("twist", "mean", "sd"), [(0.0, 0.4319, 0.0641), (2.0, 0.4227, None)])
@@ -45,12 +41,12 @@ def test_proposals_from_the_prior_are_right_with_the_corrected_ratio_and_biased_
     printed, twist, mean, sd
 ):
     # twist: the power of the prior in the ratio, none, or two as the paper prints it
-    rng, chains, prior = np.random.default_rng(1), 400, MixPrior.dirichlet(np.array([3.0, 2.0]))
+    rng, chains, alpha = np.random.default_rng(1), 400, np.array([3.0, 2.0])
     counts, pi, kept = np.tile([18.0, 12.0], (chains, 1)), np.full((chains, 2), 0.5), []
-    for sweep in range(400):
-        shown = counts + twist * (prior.alpha - 1.0)
-        pi, _ = printed.draw_mix_from_prior(groups_of(chains), pi, shown, prior, ETA, TAU2, rng)
-        if sweep >= 100:
+    for number in range(400):
+        shown, at = counts + twist * (alpha - 1.0), Parameters((), pi, ETA, TAU2)
+        pi, _ = printed.draw_mix_from_prior(groups_of(chains), at, shown, alpha, rng)
+        if number >= 100:
             kept.append(pi[:, 1])
     assert np.mean(kept) == pytest.approx(mean, abs=0.002)
     if sd is not None:

@@ -26,17 +26,13 @@ QUICK: dict[str, dict[str, Any]] = {
     "FullBayes": {"n_draws": 20, "n_warmup": 2},
     "FullBayesClassifier": {"n_draws": 20, "n_warmup": 2},
 }
-CHOSEN = {"CUDIA": "CUDIA, yes or no only"}
-"""Where a class has several cases, the first, or the one named here."""
 
 
 def estimators() -> dict[str, Case]:
-    """Give one case of every class."""
+    """Give the first case of every class."""
     cases: dict[str, Case] = {}
     for case in CASES:
-        name = type(case.make()).__name__
-        if name not in cases or CHOSEN.get(name) == case.name:
-            cases[name] = case
+        cases.setdefault(type(case.make()).__name__, case)
     return cases
 
 

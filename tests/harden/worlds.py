@@ -748,7 +748,7 @@ WORLDS = {
         World(
             "CUDIA",
             _hidden,
-            partial(_imputed, lambda: cl.CUDIA(2, method="two_stage", n_restarts=1, n_draws=6, allow_unconverged=True)),
+            partial(_imputed, lambda: cl.CUDIA(2, method="two_stage", n_restarts=1, allow_unconverged=True)),
             rows=("people", "means"),
             tolerance=1e-5,
         ),

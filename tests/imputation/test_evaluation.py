@@ -4,8 +4,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 from crosslevel.errors import InputError
-from crosslevel.imputation.baselines import newton_logistic
-from crosslevel.imputation.evaluation import auc, calibration, evaluate
+from crosslevel.imputation.baselines import logistic_regression
+from crosslevel.imputation.evaluation import calibration, evaluate
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 
@@ -83,16 +83,9 @@ def test_calibration_of_a_stretched_logit():
     assert np.isnan(calibration(np.full(5, 0.3), np.ones(5))).all()
 
 
-def test_auc_with_weights_and_ties():
-    rng = np.random.default_rng(0)
-    p, y, w = rng.integers(0, 5, 200) / 5, rng.integers(0, 2, 200).astype(float), rng.random(200)
-    assert auc(p, y, w) == pytest.approx(roc_auc_score(y, p, sample_weight=w), abs=1e-12)
-
-
-def test_newton_separated():
-    theta = newton_logistic(np.array([[-1.0], [1.0]]), np.array([0.0, 10.0]), np.full(2, 10.0))
-    assert np.isfinite(theta).all()
-    assert theta[1] > 5
+def test_columns_that_tell_yes_from_no_have_finite_slopes():
+    model = logistic_regression(np.array([[-1.0], [1.0]]), np.array([0.0, 10.0]), np.full(2, 10.0))
+    assert 5 < model.coef_[0, 0] < np.inf
 
 
 @pytest.mark.parametrize(
@@ -103,7 +96,6 @@ def test_newton_separated():
         {"methods": {"naive group mean": np.zeros(9000)}},
         {"methods": {"mine": np.zeros(5)}},
         {"methods": {"mine": np.full(9000, 1.5)}},
-        {"aggregates": np.full((30, 2), 0.1)},
     ],
 )
 def test_bad_input(world, change):
@@ -155,7 +147,6 @@ class TestWhoseMeans:
         "options",
         [
             {"aggregates_from": "others"},
-            {"aggregates_from": "disjoint", "aggregates": np.full(40, 0.3)},
             {"random_state": 3},
             {"aggregates_from": "disjoint", "methods": {"it": np.full(480, 0.3)}},
             {"aggregates_from": "disjoint", "methods": {"x + group": CrossLevelImputer()}},

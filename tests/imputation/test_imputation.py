@@ -32,7 +32,7 @@ def test_the_estimator_of_the_paper_stands_at_the_front():
 
 @pytest.mark.parametrize(
     "model",
-    [imputation.CrossLevelImputer(shrinkage_groups=16.0), imputation.CUDIA(2, method="map", n_draws=8, n_restarts=2)],
+    [imputation.CrossLevelImputer(shrinkage_groups=16.0), imputation.CUDIA(2, method="map", n_restarts=2)],
     ids=str,
 )
 def test_saved_models_answer_the_same(world, tmp_path, model):

@@ -46,16 +46,18 @@ def test_arrays_are_in_sorted_order_of_the_labels():
     np.testing.assert_array_equal(given.published[1].mean, [5.0, 6.0, 7.0])
 
 
-def test_several_partitions_and_a_feature_published_twice():
+def test_several_partitions_each_of_features_of_its_own():
     labels = {"state": PLACE, "division": [1, 1, 1, 1, 2, 2]}
     means = {
         "state": {"state": ["a", "b", "c"], "ill": [0.1, 0.2, 0.3]},
-        "division": {"division": [2, 1], "ill": [0.3, 0.15], "old": [0.5, 0.4]},
+        "division": {"division": [2, 1], "old": [0.5, 0.4]},
     }
     given = read_fit(X, labels, means)
-    assert [(p.name, p.partition) for p in given.published] == [("ill", 0), ("ill", 1), ("old", 1)]
-    np.testing.assert_array_equal(given.published[2].mean, [0.4, 0.5])
+    assert [(p.name, p.partition) for p in given.published] == [("ill", 0), ("old", 1)]
+    np.testing.assert_array_equal(given.published[1].mean, [0.4, 0.5])
     assert given.hidden == ("ill", "old")
+    with pytest.raises(InputError):
+        read_fit(X, labels, means | {"division": {"division": [2, 1], "ill": [0.3, 0.15]}})
     with pytest.raises(InputError):
         read_fit(X, labels, MEANS)
 
@@ -144,9 +146,7 @@ def test_people_unlike_those_of_the_fit(change):
 def test_means_that_cannot_be():
     given = read_fit(X, PLACE, {"partition": ["a", "b", "c"], "ill": [10.0, 20.0, 30.0]})
     with pytest.raises(InputError):
-        read_range(given, "ill", 0, 1)
-    with pytest.raises(InputError):
-        read_range(given, "ill", 15, np.inf)
+        read_range(given, given.published[0])
 
 
 def test_grouped_people_need_no_means():

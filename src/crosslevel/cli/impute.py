@@ -25,7 +25,7 @@ from crosslevel.typing import FloatArray
 EXAMPLES = (
     "crosslevel impute people.parquet means.csv --partition state --impute diabetes --columns age --columns bmi --weight w --out run/",
     "crosslevel impute people.parquet means.csv --partition state --impute diabetes --impute smoker --by 'age*sex' --model cudia "
-    "--n-clusters auto",
+    "--n-clusters 4",
 )
 MODELS: dict[str, Any] = {"persons": CrossLevelImputer, "cudia": CUDIA}
 OPTIONS = [
@@ -59,7 +59,7 @@ OPTIONS = [
 ]  # fmt: skip
 DRAWS = 100
 """Draws behind an interval of ``cudia``."""
-OWN = ("levels", "cells", "slopes", "groups", "clusters", "selection", "model", "report", "imputed", "draws")
+OWN = ("levels", "cells", "slopes", "groups", "clusters", "model", "report", "imputed", "draws")
 """Names of the tables and files that are written beside the means asked for."""
 MOST_NAMES = 100
 """A column of text with more values than this is taken for a name of persons, unless it was asked for."""
@@ -223,11 +223,7 @@ def _answers(
         return answers
     if persons:
         return answers | {"slopes": model.slopes(level), "groups": model.check_totals(level)}
-    return (
-        answers
-        | {"clusters": model.clusters(level)}
-        | ({} if model.selection_ is None else {"selection": model.selection_})
-    )
+    return answers | {"clusters": model.clusters(level)}
 
 
 def _name(by: tuple[str, ...]) -> str:

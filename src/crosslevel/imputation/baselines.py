@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
 from crosslevel.data.cells import Cells, sums
 from crosslevel.errors import ConvergenceError
 from crosslevel.imputation.design import Design
-from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes, probabilities
-from crosslevel.numerics.newton import newton
+from crosslevel.imputation.match_means import match
+from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes
 from crosslevel.typing import FloatArray, IntArray
 
 RIDGE = 1e-6
@@ -21,99 +24,48 @@ SLOPE_SD, MEAN_SD = 0.25, 0.015
 """Of the ecological regression: prior sd of a slope, and sd of group means around what their people explain."""
 
 
-def newton_logistic(Z: FloatArray, yes: FloatArray, n: FloatArray) -> FloatArray:
-    """Fit a logistic regression by Newton's method; give intercept and slopes, (1 + K,).
+def logistic_regression(Z: Any, yes: FloatArray, n: FloatArray) -> LogisticRegression:
+    """Fit a logistic regression to rows with weighted counts.
 
     Parameters
     ----------
-    Z : (M, K)
+    Z : (M, K), sparse or not
     yes, n : (M,)
         Weighted counts.
 
     Examples
     --------
-    >>> theta = newton_logistic(np.array([[-1.0], [1.0]]), np.array([2.0, 6.0]), np.full(2, 10.0))
-    >>> special.expit(theta[0] + theta[1] * np.array([-1.0, 1.0])).round(6)
+    >>> model = logistic_regression(np.array([[-1.0], [1.0]]), np.array([2.0, 6.0]), np.full(2, 10.0))
+    >>> model.predict_proba([[-1.0], [1.0]])[:, 1].round(4)
     array([0.2, 0.6])
     """
-    A = np.column_stack([np.ones(len(Z)), Z])
-    start = np.zeros(A.shape[1])
-    start[0] = special.logit(np.clip(yes.sum() / n.sum(), 1e-12, 1.0 - 1e-12))
-
-    def value(t: FloatArray) -> float:
-        f = A @ t
-        return float(yes @ f - n @ np.logaddexp(0.0, f) - 0.5 * RIDGE * t @ t)
-
-    def step(t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        p = special.expit(A @ t)
-        gradient = A.T @ (yes - n * p) - RIDGE * t
-        return gradient, np.linalg.solve((A.T * (n * p * (1.0 - p))) @ A + RIDGE * np.eye(len(t)), gradient)
-
-    return _climb(
-        start, value, step, "a logistic regression did not converge; a column may tell yes from no without error."
-    )
-
-
-def _climb(
-    start: FloatArray,
-    value: Callable[[FloatArray], float],
-    step: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    otherwise: str,
-) -> FloatArray:
-    """Raise a value by Newton steps, of which the one that promises no more than rounding is the last."""
-    last = False
-
-    def direction(t: FloatArray) -> FloatArray | None:
-        nonlocal last
-        if last:
-            return None
-        gradient, move = step(t)
-        last = bool(gradient @ move <= 1e-12 * max(1.0, abs(value(t))))
-        return move
-
-    found = newton(start, value, direction, max_steps=STEPS, slack=1e-12)
-    if not found.converged and not last:
-        raise ConvergenceError(otherwise)
-    return found.x
+    Z = sparse.csr_array(Z)
+    model = LogisticRegression(C=1.0 / RIDGE, solver="newton-cholesky", tol=1e-9, max_iter=STEPS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            weight = np.maximum(np.concatenate([n - yes, yes]), 0.0)
+            return model.fit(sparse.vstack([Z, Z]).tocsr(), np.repeat([0, 1], len(yes)), weight)
+        except ConvergenceWarning as warning:
+            raise ConvergenceError(
+                "a logistic regression did not converge; a column may tell yes from no without error."
+            ) from warning
 
 
 def logistic(cells: Cells, design: Design, y: FloatArray, weight: FloatArray) -> FloatArray:
     """Regress the truth on the scores of all columns: the probability of each cell, (C,)."""
-    Z = design.matrix(cells.X)
-    C = len(Z)
-    theta = newton_logistic(Z, sums(cells.row, weight * y, C), sums(cells.row, weight, C))
-    return np.asarray(special.expit(theta[0] + Z @ theta[1:]))
+    Z, C = design.matrix(cells.X), len(cells.X)
+    model = logistic_regression(Z, sums(cells.row, weight * y, C), sums(cells.row, weight, C))
+    return np.asarray(model.predict_proba(Z)[:, 1])
 
 
 def with_groups(cells: Cells, design: Design, n_groups: int, y: FloatArray, weight: FloatArray) -> FloatArray:
-    """Regress the truth on the scores and a constant per group: the probability of each pair, (M,).
-
-    Constants are profiled out: at their optimum every group's probabilities add up to its truths, which is one shift.
-    """
-    Z = design.matrix(cells.X)[cells.pair_cell]
-    M, group = len(Z), cells.pair_group[:, 0]
-    yes = sums(cells.pair, weight * y, M)
-    mean = sums(group, yes, n_groups) / np.maximum(sums(group, cells.weight, n_groups), 1e-300)
-
-    def rates(b: FloatArray) -> FloatArray:
-        return probabilities((Z @ b)[None], group, cells.weight, mean)[0][0]
-
-    def value(b: FloatArray) -> float:
-        p = rates(b)
-        return float((special.xlogy(yes, p) + special.xlog1py(cells.weight - yes, -p)).sum())
-
-    def step(b: FloatArray) -> tuple[FloatArray, FloatArray]:
-        p = rates(b)
-        A = cells.weight * p * (1.0 - p)
-        total = np.maximum(sums(group, A, n_groups), 1e-300)
-        center = np.column_stack([sums(group, A * z, n_groups) / total for z in Z.T])
-        R = Z - center[group]
-        gradient = Z.T @ (yes - cells.weight * p) - RIDGE * b
-        hessian = (R.T * A) @ R + RIDGE * np.eye(len(b))
-        return gradient, np.asarray(np.linalg.solve(hessian, gradient), dtype=np.float64)
-
-    start = newton_logistic(Z, yes, cells.weight)[1:]
-    return rates(_climb(start, value, step, "a regression with a constant per group did not converge."))
+    """Regress the truth on the scores and a dummy per group: the probability of each pair, (M,)."""
+    M = len(cells.weight)
+    dummies = sparse.csr_array((np.ones(M), (np.arange(M), cells.pair_group[:, 0])), shape=(M, n_groups))
+    Z = sparse.hstack([sparse.csr_array(design.matrix(cells.X)[cells.pair_cell]), dummies]).tocsr()
+    model = logistic_regression(Z, sums(cells.pair, weight * y, M), cells.weight)
+    return np.asarray(model.predict_proba(Z)[:, 1])
 
 
 def saturated(row: IntArray, y: FloatArray, weight: FloatArray) -> FloatArray:
@@ -144,4 +96,4 @@ def ecological_logistic(cells: Cells, design: Design, mean: FloatArray) -> Float
     settings = Settings(SLOPE_SD, 1e12 * int(known.sum()), n_restarts=0)
     fit = fit_slopes(Z, np.ones(Z.shape[1]), Groups(cells.shares(0, P), mean, scatter), n, settings)
     f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
-    return probabilities(f[None], cells.pair_group[:, 0], cells.weight, mean)[0][0]
+    return match(f[None], cells.pair_group[:, 0], cells.weight, mean)[0][0]

@@ -19,18 +19,18 @@ import numpy as np
 import pyarrow as pa
 from scipy import special, stats
 from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import Cells, gather, sums
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.progress import count_steps
-from crosslevel.data.published import check_range, read_published
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.baselines import (
     ecological_logistic,
     logistic,
-    newton_logistic,
+    logistic_regression,
     saturated,
     with_groups,
 )
@@ -69,7 +69,6 @@ def evaluate(
     truth: Any,
     methods: Mapping[str, Any] | None = None,
     *,
-    aggregates: Any = None,
     aggregates_from: str = "sample",
     sample_weight: Any = None,
     categorical: Sequence[str] | None = None,
@@ -88,8 +87,6 @@ def evaluate(
     methods : mapping of str to array or estimator
         Imputed probabilities, (n,), or a fitted estimator with ``transform(X, partition)``. With ``aggregates_from`` "disjoint" or
         "population" imputers, of which copies are fitted here.
-    aggregates : dataframe or array, optional
-        The published means, of which ``methods`` were made; those of the truth when not given.
     aggregates_from : {"sample", "population", "disjoint"}, default "sample"
         Whose means the methods get. "disjoint": the people of every group are halved at random, each half is imputed from the means of the
         other, and everybody is scored once. "population": each half is imputed from the means of both. "sample": these very people, whose
@@ -129,7 +126,7 @@ def evaluate(
         raise unknown_name("aggregates_from", aggregates_from, SOURCES, "choice")
     methods = methods or {}
     _refuse_taken(methods)
-    world = _world(X, partition, aggregates, y, sample_weight, categorical)
+    world = _world(X, partition, y, sample_weight, categorical)
     if aggregates_from == "sample":
         checks.refuse_idle_arguments(
             evaluate,
@@ -138,9 +135,6 @@ def evaluate(
         )
         parts = [(np.ones(len(y), dtype=bool), world.mean)]
     else:
-        checks.refuse_idle_arguments(
-            evaluate, {"aggregates": aggregates}, f"with aggregates_from={aggregates_from!r}, which computes the means"
-        )
         first = _half(world.group, np.random.default_rng(checks.read_seed(random_state)))
         others = aggregates_from == "disjoint"
         parts = [(own, _means(world, y, ~own) if others else world.mean) for own in (first, ~first)]
@@ -158,7 +152,7 @@ def evaluate(
         rows |= _given(methods, X, partition, sample_weight, len(y))
     else:
         rows |= _fitted(methods, X, partition, parts, None if sample_weight is None else world.weight, progress)
-    said = (SHARED,) if aggregates_from == "sample" and aggregates is None else ()
+    said = (SHARED,) if aggregates_from == "sample" else ()
     return _table(rows, y, world, level, aggregates_from, said)
 
 
@@ -214,22 +208,6 @@ def _fitted(
     return rows
 
 
-def auc(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) -> float:
-    """Give the probability that a person with the feature has the larger value; ties count half.
-
-    Examples
-    --------
-    >>> auc(np.array([0.1, 0.4, 0.4]), np.array([0.0, 0.0, 1.0]))
-    0.75
-    """
-    w = np.ones(len(y)) if weight is None else weight
-    values, code = np.unique(p, return_inverse=True)
-    yes = sums(code.reshape(-1), w * y, len(values))
-    no = sums(code.reshape(-1), w * (1.0 - y), len(values))
-    below = np.cumsum(no) - no
-    return float(yes @ (below + 0.5 * no) / (yes.sum() * no.sum()))
-
-
 def calibration(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) -> tuple[float, float]:
     """Give intercept and slope of a logistic regression of the truth on the logit of p; NaN where p does not vary.
 
@@ -246,11 +224,11 @@ def calibration(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) 
     values, code = np.unique(f, return_inverse=True)
     w = np.ones(len(y)) if weight is None else weight
     yes, n = sums(code.reshape(-1), w * y, len(values)), sums(code.reshape(-1), w, len(values))
-    theta = newton_logistic(values[:, None], yes, n)
-    return float(theta[0]), float(theta[1])
+    model = logistic_regression(values[:, None], yes, n)
+    return float(model.intercept_[0]), float(model.coef_[0, 0])
 
 
-def _world(X: Any, partition: Any, aggregates: Any, y: FloatArray, sample_weight: Any, categorical: Any) -> _World:
+def _world(X: Any, partition: Any, y: FloatArray, sample_weight: Any, categorical: Any) -> _World:
     given = read_grouped(X, partition, sample_weight, categorical=categorical)
     if len(given.schema.partitions) != 1:
         raise InputError("a table of scores is for one partition; evaluate them one by one.")
@@ -261,16 +239,7 @@ def _world(X: Any, partition: Any, aggregates: Any, y: FloatArray, sample_weight
     cells = gather(people.X, people.group, people.weight)
     design = learn_design(cells.X, sums(cells.pair_cell, cells.weight, len(cells.X)), given.schema.columns)
     group = people.group[:, 0]
-    if aggregates is None:
-        mean = sums(group, weight * y, P) / sums(group, weight, P)
-    else:
-        published, _ = read_published(aggregates, None, given.schema.partitions)
-        if len(published) != 1 or np.isnan(published[0].mean).any():
-            raise InputError(
-                "aggregates must hold the mean of one hidden feature for every group; evaluate features one by one."
-            )
-        check_range(published[0], given.schema.partitions[0], 0.0, 1.0)
-        mean = published[0].mean
+    mean = sums(group, weight * y, P) / sums(group, weight, P)
     return _World(people.X, cells, design, group, P, weight, mean)
 
 
@@ -335,7 +304,7 @@ def _table(
             "gain": score - base,
             "gain_error": spread * float(np.sqrt(w @ (gain - (score - base)) ** 2)),
             "lift": (score - base) / (top - base) if top > base else np.nan,
-            "auc": auc(p, y, world.weight),
+            "auc": float(roc_auc_score(y, p, sample_weight=world.weight)),
             "brier": float(w @ (p - y) ** 2),
             "rmse_cells": float(np.sqrt(people @ (cell - true) ** 2 / people.sum())),
             "intercept": intercept,

@@ -1,7 +1,7 @@
 """Read and check what an imputation is given: people, their groups, the published means, weights and standard errors.
 
 Several partitions come as a frame of labels, and then the published tables as a mapping from a partition's name to its table: a
-hidden feature may be published for one partition and another for a second, or the same for both.
+hidden feature may be published for one partition and another for a second.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Inputs:
     people : People
     schema : Schema
     published : tuple of Published
-        One entry per hidden feature and partition for which it was published.
+        One entry per hidden feature.
     data : dict
         Fingerprints.
     warnings : tuple of str
@@ -92,12 +92,8 @@ class Inputs:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Names of the hidden features, each once, in order of appearance."""
-        return tuple(dict.fromkeys(p.name for p in self.published))
-
-    def finest(self, name: str) -> Published:
-        """Give the means of a hidden feature for the partition with the most of them: coarser ones are sums of these."""
-        return max((p for p in self.published if p.name == name), key=lambda p: int((~np.isnan(p.mean)).sum()))
+        """Names of the hidden features."""
+        return tuple(p.name for p in self.published)
 
 
 def read_fit(
@@ -134,12 +130,15 @@ def read_fit(
     """
     given = read_grouped(X, partition, sample_weight, categorical=categorical, allow_missing=allow_missing, count=count)
     published, left_out = read_published(aggregates, aggregate_se, given.schema.partitions)
-    for q in published:
-        if q.name in given.schema.names:
+    names = [q.name for q in published]
+    for name in names:
+        if name in given.schema.names:
             raise InputError(
-                f"aggregates has the mean of {q.name!r}, which is also a column of X; leave it out of X, or it would be used "
+                f"aggregates has the mean of {name!r}, which is also a column of X; leave it out of X, or it would be used "
                 "to impute itself."
             )
+        if names.count(name) > 1:
+            raise InputError(f"aggregates has the means of {name!r} for several partitions; pass those of the finest.")
     return Inputs(given.people, given.schema, published, given.data, (*given.warnings, *left_out))
 
 
@@ -159,25 +158,24 @@ def read_grouped(
     >>> read_grouped({"age": [30, 41]}, ["b", "a"]).people.group.tolist()
     [[1], [0]]
     """
-    table, labels, inside, people, columns, partitions = _read(X, partition, sample_weight, categorical, allow_missing)
-    people = replace(people, count=count)
+    given = _read(X, partition, sample_weight, categorical, allow_missing)
+    people, partitions = replace(given.people, count=count), given.schema.partitions
     for p in partitions:
         if len(p) < 2:
             raise InputError(
                 f"partition {p.name!r} has one group, {p.labels[0]!r}; what differs between groups is all there is to learn "
                 "from, so at least two are needed."
             )
-    _check_varies(people.X, columns)
-    for name, other in _dependent(people, columns, partitions).items():
+    _check_varies(people.X, given.schema.columns)
+    for name, other in _dependent(people, given.schema).items():
         raise InputError(
             f"X: {name!r} is a function of {other!r}: everybody with one value of {other!r} has the same {name!r}, which so tells nobody "
             f"apart that {other!r} does not. Leave {name!r} out of X; its means are averages of those by {other!r}."
         )
     if people.weight is not None:
         _check_weighed(people, partitions)
-    data = {"X": fingerprint(table), "partition": fingerprint(labels)}
-    said = describe_codes({c.name: x for c, x in zip(columns, people.X.T, strict=True)})
-    return Inputs(people, Schema(columns, partitions, inside), (), data, said)
+    said = describe_codes(dict(zip(given.schema.names, people.X.T, strict=True)))
+    return replace(given, people=people, warnings=said)
 
 
 def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None, frames.FrameKind]:
@@ -187,10 +185,8 @@ def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None,
     return table, labels, inside, kind
 
 
-def _read(
-    X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool
-) -> tuple[pa.Table, pa.Table, str | None, People, tuple[Category | Number, ...], tuple[Partition, ...]]:
-    """Give columns, labels, the column of X that held them, and people, columns and partitions learned from both."""
+def _read(X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool) -> Inputs:
+    """Read people, and learn columns and partitions from them."""
     table, labels, inside, kind = read_tables(X, partition)
     groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
     partitions = tuple(
@@ -200,7 +196,8 @@ def _read(
     columns = learn_table(table, categorical)
     weight = _in_order_of(X, partition, sample_weight)[1]
     people = _people(table, columns, [g.codes for g in groups], weight, kind, "allow" if allow_missing else "error")
-    return table, labels, inside, people, columns, partitions
+    data = {"X": fingerprint(table), "partition": fingerprint(labels)}
+    return Inputs(people, Schema(columns, partitions, inside), (), data, ())
 
 
 def dependent_columns(X: Any, partition: Any, categorical: Sequence[str] | None = None) -> dict[str, str]:
@@ -213,8 +210,8 @@ def dependent_columns(X: Any, partition: Any, categorical: Sequence[str] | None 
     >>> dependent_columns(X, state)
     {'region': 'partition'}
     """
-    *_, people, columns, partitions = _read(X, partition, None, categorical, allow_missing=True)
-    return _dependent(people, columns, partitions)
+    given = _read(X, partition, None, categorical, allow_missing=True)
+    return _dependent(given.people, given.schema)
 
 
 def read_people(
@@ -272,14 +269,12 @@ def keep_warnings(model: Any, sentences: Sequence[str], stacklevel: int = 3) -> 
         warnings.warn(sentence, CrosslevelWarning, stacklevel=stacklevel)
 
 
-def read_range(given: Inputs, name: str, low: float, high: float, repair: str = "") -> None:
-    """Refuse published means of a hidden feature that no feature of this range can have; ``repair`` ends the message."""
-    for p in given.published:
-        if p.name == name:
-            try:
-                check_range(p, given.schema.partitions[p.partition], low, high)
-            except InputError as error:
-                raise InputError(f"{error}{repair}") from None
+def read_range(given: Inputs, published: Published, repair: str = "") -> None:
+    """Refuse published means that are no shares; ``repair`` ends the message."""
+    try:
+        check_range(published, given.schema.partitions[published.partition], 0.0, 1.0)
+    except InputError as error:
+        raise InputError(f"{error}{repair}") from None
 
 
 def _people(
@@ -386,12 +381,12 @@ def _check_varies(matrix: FloatArray, columns: Sequence[Category | Number]) -> N
         )
 
 
-def _dependent(people: People, columns: Sequence[Category | Number], partitions: Sequence[Partition]) -> dict[str, str]:
+def _dependent(people: People, schema: Schema) -> dict[str, str]:
     """Find columns of few values that are a function of a partition, and categories that are one of another category."""
-    X = people.X
+    X, columns = people.X, schema.columns
     factors = [j for j, c in enumerate(columns) if isinstance(c, Category)]
     codes = {columns[j].name: np.nan_to_num(X[:, j], nan=-1.0).astype(np.intp) + 1 for j in factors}
-    groups = {p.name: people.group[:, i] for i, p in enumerate(partitions)}
+    groups = {p.name: people.group[:, i] for i, p in enumerate(schema.partitions)}
     found: dict[str, str] = {}
     for j, column in enumerate(columns):
         for other, of in (groups | (codes if j in factors else {})).items():

@@ -1,7 +1,7 @@
 """Make imputed values agree with the published mean of every group, exactly: expected values and each draw.
 
-Three ways, by what the values can be: add a constant (any number), multiply by one (values above zero), or add one to the
-logits (probabilities). Draws of yes and no keep whole totals by conditional Bernoulli sampling.
+Two ways, by what the values can be: add a constant (a number), or add one to the logits (probabilities). Draws of yes and no keep
+whole totals by conditional Bernoulli sampling.
 """
 
 from __future__ import annotations
@@ -21,23 +21,56 @@ WHOLE = 1e-6
 """A total this near to a whole number, relative to its size, is one: published means carry rounding."""
 
 
-def group_means(values: FloatArray, group: IntArray, n_groups: int, weight: FloatArray | None = None) -> FloatArray:
-    """Give the weighted mean of each group, (P,) or (m, P); NaN where nobody is.
+def inside(p: FloatArray) -> FloatArray:
+    """Keep probabilities where they have a logit."""
+    return np.clip(p, TINY, 1.0 - 1e-16)
+
+
+def match(
+    f: FloatArray, group: IntArray, weight: FloatArray, mean: FloatArray, *, binary: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """Shift the predictions of each group by one constant, so that their mean is the published one.
+
+    Parameters
+    ----------
+    f : (n_draws, M)
+        Logits, or numbers.
+    group : (M,) int
+    weight : (M,)
+    mean : (P,)
+        NaN where there is none and nothing is shifted.
+    binary : bool
+
+    Returns
+    -------
+    value : (n_draws, M)
+    shift : (n_draws, P)
+        0 where there is no mean or nobody; a group in which nobody or everybody is yes has one that says so.
 
     Examples
     --------
-    >>> group_means(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), 2)
-    array([1.5, 4. ])
+    >>> value, shift = match(np.array([[0.0, 1.0]]), np.array([0, 0]), np.ones(2), np.array([0.3]))
+    >>> round(float(value.mean()), 12)
+    0.3
+    >>> match(np.array([[1.0, 2.0]]), np.array([0, 0]), np.ones(2), np.array([5.0]), binary=False)[0].tolist()
+    [[4.5, 5.5]]
     """
-    w = np.ones(len(group)) if weight is None else weight
-    total = np.bincount(group, w, n_groups)
-    rows = np.atleast_2d(values)
-    sums = np.array([np.bincount(group, w * r, n_groups) for r in rows])
-    means = np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0)
-    return means if values.ndim == 2 else means[0]
+    if binary:
+        found = shift_to_total(f, weight, group, mean)
+        edge = np.where(mean <= 0.0, -NEVER, np.where(mean >= 1.0, NEVER, 0.0))
+        return found.rate, np.where(np.isnan(found.shift), edge, found.shift)
+    total = np.bincount(group, weight, len(mean))
+    now = np.array([np.bincount(group, weight * row, len(mean)) for row in f])
+    shift = np.nan_to_num(mean - now / np.maximum(total, TINY))
+    return f + shift[:, group], shift
 
 
-def draw_means(mean: FloatArray, error: FloatArray | None, rng: np.random.Generator, kind: str) -> FloatArray:
+def inverse_link(f: FloatArray, *, binary: bool) -> FloatArray:
+    """Give probabilities of logits; numbers are what they are."""
+    return np.asarray(expit(f)) if binary else f
+
+
+def draw_means(mean: FloatArray, error: FloatArray | None, rng: np.random.Generator, *, binary: bool) -> FloatArray:
     """Draw the true mean of each group around the published one, (P,): one normal deviate per group, by its standard error.
 
     Parameters
@@ -47,132 +80,23 @@ def draw_means(mean: FloatArray, error: FloatArray | None, rng: np.random.Genera
     error : (P,) or None
         Published standard errors; none where NaN, and random numbers are drawn only where there is one.
     rng : numpy.random.Generator
-    kind : {"bernoulli", "gaussian", "poisson", "exponential"}
-        Shares move on the scale of the logit, numbers as they are, what is never negative on the scale of the logarithm. Shares of 0 and
-        1, and means of 0, have no place on these scales and stay.
+    binary : bool
+        Shares move on the scale of the logit, numbers as they are. Shares of 0 and 1 have no logit and stay.
 
     Examples
     --------
-    >>> draw_means(np.array([0.5, 0.2]), np.array([0.05, np.nan]), np.random.default_rng(0), "bernoulli").round(3).tolist()
+    >>> draw_means(np.array([0.5, 0.2]), np.array([0.05, np.nan]), np.random.default_rng(0), binary=True).round(3).tolist()
     [0.506, 0.2]
     """
     sd = np.zeros(len(mean)) if error is None else np.nan_to_num(np.where(np.isnan(mean), 0.0, error))
     if not (sd > 0).any():
         return mean
     move = sd * rng.standard_normal(len(mean))
-    if kind == "gaussian":
+    if not binary:
         return np.asarray(mean + move)
-    inside = (mean > 0.0) & ((mean < 1.0) | (kind != "bernoulli"))
-    m = np.where(inside, mean, 0.5)
-    moved = expit(logit(m) + move / (m * (1.0 - m))) if kind == "bernoulli" else m * np.exp(move / m)
-    return np.asarray(np.where(inside & (move != 0.0), moved, mean))
-
-
-def shift_mean(values: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-    """Add one constant per group, so that its mean is the target.
-
-    Parameters
-    ----------
-    values : (n,) or (m, n)
-    group : (n,) int
-    target : (P,)
-        NaN leaves the group as it is.
-    weight : (n,), optional
-
-    Examples
-    --------
-    >>> shift_mean(np.array([1.0, 2.0]), np.array([0, 0]), np.array([5.0])).tolist()
-    [4.5, 5.5]
-    """
-    gap = target - group_means(values, group, len(target), weight)
-    return np.asarray(values + np.where(np.isnan(gap), 0.0, gap)[..., group])
-
-
-def scale_mean(values: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-    """Multiply by one constant per group, so that its mean is the target: for values that are never negative.
-
-    A group whose values are all zero gets the target itself.
-
-    Examples
-    --------
-    >>> scale_mean(np.array([1.0, 3.0]), np.array([0, 0]), np.array([1.0])).tolist()
-    [0.5, 1.5]
-    """
-    mean = group_means(values, group, len(target), weight)
-    factor = np.divide(target, mean, out=np.full(mean.shape, np.nan), where=mean > 0)
-    known = ~np.isnan(target)
-    out = values * np.where(np.isnan(factor), 1.0, factor)[..., group]
-    return np.asarray(np.where(((mean == 0) & known)[..., group], np.where(known, target, 0.0)[group], out))
-
-
-def shift_logit(p: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-    """Add one constant per group to the logits of probabilities, so that their mean is the target.
-
-    Parameters
-    ----------
-    p : (n,) or (m, n)
-        Probabilities; 0 and 1 stay what they are only up to rounding of the logit.
-    group : (n,) int
-    target : (P,)
-        In [0, 1]; NaN leaves the group as it is.
-    weight : (n,), optional
-
-    Examples
-    --------
-    >>> p = shift_logit(np.array([0.2, 0.6]), np.array([0, 0]), np.array([0.5]))
-    >>> round(float(p.mean()), 12), p.round(3).tolist()
-    (0.5, [0.29, 0.71])
-    """
-    rows = np.clip(np.atleast_2d(p), TINY, 1.0 - 1e-16)
-    w = np.ones(len(group)) if weight is None else weight
-    rate = shift_to_total(logit(rows), w, group, target).rate
-    return rate if p.ndim == 2 else rate[0]
-
-
-def group_constants(
-    values: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None, kind: str
-) -> FloatArray:
-    """Give what makes the mean of each group the target, (P,): added to logits or to numbers, or a factor.
-
-    Parameters
-    ----------
-    values : (n,)
-    group : (n,) int
-    target : (P,)
-        Where it is NaN, or where nobody is, the constant changes nothing.
-    weight : (n,), optional
-    kind : {"bernoulli", "gaussian", "poisson", "exponential"}
-
-    Examples
-    --------
-    >>> group_constants(np.array([1.0, 3.0]), np.array([0, 0]), np.array([1.0, np.nan]), None, "poisson").tolist()
-    [0.5, 1.0]
-    """
-    if kind == "bernoulli":
-        f = logit(np.clip(values, TINY, 1.0 - 1e-16))
-        w = np.ones(len(group)) if weight is None else weight
-        shift = shift_to_total(f[None], w, group, target).shift[0]
-        shift = np.where(target <= 0.0, -NEVER, np.where(target >= 1.0, NEVER, shift))
-        return np.asarray(np.nan_to_num(shift))
-    mean = group_means(values, group, len(target), weight)
-    if kind == "gaussian":
-        return np.asarray(np.nan_to_num(target - mean))
-    factor = np.divide(target, mean, out=np.ones(len(target)), where=mean > 0)
-    return np.asarray(np.where(np.isnan(factor), 1.0, factor))
-
-
-def apply_constants(values: FloatArray, group: IntArray, constants: FloatArray, kind: str) -> FloatArray:
-    """Change values (n,) by the constants of their groups, which :func:`group_constants` found of other people.
-
-    Examples
-    --------
-    >>> apply_constants(np.array([0.5, 3.0]), np.array([1, 0]), np.array([2.0, 4.0]), "poisson").tolist()
-    [2.0, 6.0]
-    """
-    own = constants[group]
-    if kind == "bernoulli":
-        return np.asarray(expit(logit(np.clip(values, TINY, 1.0 - 1e-16)) + own))
-    return np.asarray(values + own if kind == "gaussian" else values * own)
+    open_ = (mean > 0.0) & (mean < 1.0)
+    m = np.where(open_, mean, 0.5)
+    return np.asarray(np.where(open_ & (move != 0.0), expit(logit(m) + move / (m * (1.0 - m))), mean))
 
 
 def whole_totals(
@@ -232,7 +156,8 @@ def draw_bernoulli(
     >>> draw_bernoulli(p, group, np.array([0.5]), np.random.default_rng(0)).mean()
     np.float64(0.5)
     """
-    rows = shift_logit(np.atleast_2d(np.asarray(p, dtype=np.float64)), group, target, weight)
+    f = logit(inside(np.atleast_2d(np.asarray(p, dtype=np.float64))))
+    rows = match(f, group, np.ones(len(group)) if weight is None else weight, target)[0]
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(len(target) + 1)).astype(np.intp)
     out = np.empty(rows.shape)

@@ -92,43 +92,25 @@ CASES = [
         name="CUDIA",
         people=dict(X) | {"weight": WEIGHT},
         make=lambda **given: CUDIA(
-            **{"n_clusters": 2, "method": "map", "n_restarts": 1, "n_draws": 6, "allow_unconverged": True} | given
+            **{"n_clusters": 2, "method": "two_stage", "n_restarts": 1, "allow_unconverged": True} | given
         ),
         fit=lambda model: model.fit(X, PLACE, MEANS, sample_weight=WEIGHT),
         answer=_clusters,
         variants={
             "n_clusters": [3, 1, 2.5],
-            "method": ["two_stage", "mcem", "gibbs", "hard", "printed"],
+            "method": ["map", "mcem", "hard", "printed", With("map", likelihood="count")],
             "likelihood": ["count", "law"],
             "families": [{"age": "poisson"}, {"aeg": "poisson"}, "normal"],
             "ridge": [20.0, "auto", -1.0],
-            "ridge_target": ["zero", 0.5, "center"],
-            "alpha": [2.0, [1.0, 3.0], [1.0, 2.0, 3.0], "learn", "logistic_normal", 0.0],
+            "alpha": [2.0, [1.0, 3.0], "learn", "logistic_normal", 0.0],
             "n_restarts": [2, 0],
             "random_state": [3, -1],
-            "beta": [With(10.0, method="hard"), 10.0],
-            "logit_sd": [0.5, With(0.5, place_sd=0.0, ridge=5.0)],
             "aggregates_from": ["population", With("population", likelihood="count")],
-            "n_draws": [8, 1],
             "place_sd": [0.0, 0.3, -1.0],
         },
         neutral={
             "allow_unconverged": "decides whether a fit that did not converge raises or warns; no number depends on it"
         },
-    ),
-    Case(
-        name="CUDIA, yes or no only",
-        people=dict(X) | {"weight": WEIGHT},
-        make=lambda **given: CUDIA(
-            **{"n_clusters": 2, "method": "two_stage", "n_restarts": 1, "n_draws": 6, "allow_unconverged": True} | given
-        ),
-        fit=lambda model: model.fit(X, PLACE, ONE),
-        answer=_clusters,
-        variants={"ridge_target": [With("zero", ridge=5.0), "zero"], "logit_sd": [With(0.5, place_sd=0.0)]},
-        neutral=dict.fromkeys(
-            set(CUDIA().get_params()) - {"ridge_target", "logit_sd"},
-            "as in the case before; here only the prior of eta differs",
-        ),
     ),
 ]
 
@@ -143,7 +125,7 @@ FUNCTIONS = [
             "aggregates_from": "disjoint",
         },
         answer=lambda found: found,
-        variants={"random_state": [1], "aggregates": [ONE]},
+        variants={"random_state": [1]},
         neutral={
             "progress": "tells how many fits are done",
             **dict.fromkeys(
@@ -160,7 +142,6 @@ FUNCTIONS = [
             "aggregates_from": ["disjoint", "population", "others"],
             "random_state": [With(1, aggregates_from="disjoint"), 1],
             "methods": [{"a half": np.full(len(WHOLE), 0.5)}, {"x + group": np.full(len(WHOLE), 0.5)}],
-            "aggregates": [{**ONE, "ill": [0.9 * p for p in ONE["ill"]]}],
             "sample_weight": [np.delete(WEIGHT, 3)],
             "categorical": [["code"], ["cod"]],
             "level": [0.5, 95],

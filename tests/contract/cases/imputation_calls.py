@@ -20,7 +20,7 @@ def persons():
 
 
 def clusters():
-    return CUDIA(2, method="two_stage", n_restarts=1, n_draws=6).fit(WHOLE, WHERE, ONE)
+    return CUDIA(2, method="two_stage", n_restarts=1).fit(WHOLE, WHERE, ONE)
 
 
 def imputed(found):
@@ -119,19 +119,6 @@ FUNCTIONS = [
             "match_means": [True, "no"],
         },
         data=("X", "partition"),
-    ),
-    FunctionCase(
-        method(CUDIA, "select", clusters),
-        {**OWN, "n_clusters": [1, 2], "ridge": [5.0], "ridge_target": ["mean"]},
-        lambda found: found,
-        variants=FIT
-        | {
-            "n_clusters": [[1, 3], [], [0], 2],
-            "ridge": [[1.0], [1.0, 5.0], [], [-1.0]],
-            "ridge_target": [["zero"], [0.5], [], ["nonsense"]],
-        },
-        neutral={"progress": "tells how many starts are done"},
-        data=PEOPLE,
     ),
     FunctionCase(method(CUDIA, "clusters", clusters), {}, lambda found: found, variants={"level": [0.8, 95]}),
     *(

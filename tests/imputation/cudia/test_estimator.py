@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +6,8 @@ from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.results import load, save
 
-METHODS = ("two_stage", "map", "mcem", "gibbs", "hard")
+METHODS = ("two_stage", "map", "mcem", "hard")
+WAYS = [(m, law) for m in METHODS for law in ("cudia", "count") if (m, law) != ("map", "count")]
 few = pytest.mark.filterwarnings("ignore:.*groups only:crosslevel.errors.CrosslevelWarning")
 
 
@@ -29,16 +28,10 @@ def binary_world(seed=0, groups=24, size=60, K=3):
     return X, places, means, ill, income
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("likelihood", ["cudia", "count"])
+@pytest.mark.parametrize(("method", "likelihood"), WAYS)
 def test_every_soft_method_beats_the_group_mean_and_all_keep_it_exactly(method, likelihood):
     X, places, means, ill, income = binary_world()
-    model = CUDIA(3, method=method, likelihood=likelihood, n_restarts=3, n_draws=100 if method == "gibbs" else 10)
-    with warnings.catch_warnings():
-        if method == "gibbs":  # a hundred draws need not have settled: the third cluster is weakly determined
-            warnings.simplefilter("ignore", CrosslevelWarning)
-            model.set_params(allow_unconverged=True)
-        model.fit(X, places, means)
+    model = CUDIA(3, method=method, likelihood=likelihood, n_restarts=3).fit(X, places, means)
     values = model.transform(X, places)
     naive = means.set_index("place").loc[places, ["ill", "income"]].to_numpy()
     truth = np.column_stack([ill, income])
@@ -64,7 +57,6 @@ def test_every_soft_method_beats_the_group_mean_and_all_keep_it_exactly(method, 
     [
         ("two_stage", {}),
         ("map", {}),
-        ("map", {"likelihood": "count"}),
         ("mcem", {}),
         ("mcem", {"likelihood": "count"}),
     ],
@@ -138,25 +130,31 @@ def test_missing_values_and_missing_means_are_left_out():
     assert model.clusters()["estimate"].shape == (6,)
 
 
-def test_nested_levels_and_a_partition_per_feature():
+@pytest.mark.parametrize("likelihood", ["cudia", "count"])
+def test_a_partition_per_feature(likelihood):
     X, places, means, _, income = binary_world()
     region = pd.Series([f"r{int(p[1:]) // 4}" for p in places], name="region")
     by_region = pd.DataFrame({"region": region, "income": income}).groupby("region").mean().reset_index()
     labels = pd.DataFrame({"place": places, "region": region})
     tables = {"place": means[["place", "ill"]], "region": by_region}
     with pytest.warns(CrosslevelWarning):
-        model = CUDIA(3, method="map").fit(X, labels, tables)
-    values = model.transform(X, labels)
-    own = pd.Series(values[:, 1]).groupby(region.to_numpy()).mean()
-    assert own.to_numpy() == pytest.approx(by_region["income"].to_numpy(), abs=1e-10)
-    nested = {"place": means, "region": by_region}
-    for method in ("mcem", "gibbs"):
-        both = CUDIA(3, method=method, n_restarts=2, n_draws=10, allow_unconverged=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CrosslevelWarning)  # ten draws are no chain
-            both.fit(X, labels, nested)
-        found = pd.Series(both.transform(X, labels)[:, 1]).groupby(places.to_numpy()).mean()
-        assert found.to_numpy() == pytest.approx(means["income"].to_numpy(), abs=1e-10)
+        model = CUDIA(3, n_restarts=2, likelihood=likelihood, allow_unconverged=True).fit(X, labels, tables)
+    for values in (model.transform(X, labels), model.sample(X, labels, n_draws=2)[1]):
+        own = pd.Series(values[:, 1]).groupby(region.to_numpy()).mean()
+        assert own.to_numpy() == pytest.approx(by_region["income"].to_numpy(), abs=1e-10)
+        own = pd.Series(values[:, 0]).groupby(places.to_numpy()).mean()
+        assert own.to_numpy() == pytest.approx(means["ill"].to_numpy(), abs=1e-10)
+    with pytest.raises(InputError):
+        model.fit(X, labels, {"place": means, "region": by_region})
+
+
+def test_the_error_of_a_mean_left_out_is_small_where_clusters_tell_the_means():
+    X, places, means, _, _ = binary_world()
+    model = CUDIA(3, method="two_stage").fit(X, places, means)
+    loose, tight = (CUDIA(3, method="two_stage", ridge=r).fit(X, places, means).leave_one_out_ for r in (1.0, 1e6))
+    assert model.leave_one_out_.shape == (2,)
+    assert (model.leave_one_out_ < 0.8).all()
+    assert (loose < tight).all()
 
 
 def test_published_errors_weaken_what_is_learned():
@@ -170,12 +168,13 @@ def test_published_errors_weaken_what_is_learned():
 
 def test_a_saved_model_answers_the_same(tmp_path):
     X, places, means, _, _ = binary_world()
-    model = CUDIA(3, method="map", families={"kind": "ordinal", "ill": "bernoulli"}, n_draws=10).fit(X, places, means)
+    model = CUDIA(3, method="map", families={"number": "poisson", "ill": "bernoulli"}).fit(X, places, means)
     save(model, tmp_path / "m.crosslevel")
     again = load(tmp_path / "m.crosslevel")
     assert np.array_equal(again.transform(X, places), model.transform(X, places))
     assert np.array_equal(again.sample(X, places, 3), model.sample(X, places, 3))
     assert again.clusters().equals(model.clusters())
+    assert np.array_equal(again.leave_one_out_, model.leave_one_out_)
 
 
 def test_clusters_are_a_table_with_theta_and_shares():
@@ -190,7 +189,7 @@ def test_clusters_are_a_table_with_theta_and_shares():
 
 def test_subgroup_intervals_hold_the_truth():
     X, places, means, ill, _ = binary_world(3)
-    model = CUDIA(3, method="map", likelihood="count", n_draws=60).fit(X, places, means)
+    model = CUDIA(3, likelihood="count").fit(X, places, means)
     table = model.estimate("kind", X, places, n_draws=60).select(feature="ill")
     truth = pd.Series(ill).groupby(X["kind"].to_numpy()).mean().loc[table["kind"]].to_numpy()
     assert ((table["conf_low"] - 0.03 <= truth) & (truth <= table["conf_high"] + 0.03)).all()
@@ -198,7 +197,7 @@ def test_subgroup_intervals_hold_the_truth():
 
 def test_other_people_keep_the_level_of_their_group():
     X, places, means, _, _ = binary_world()
-    model = CUDIA(3, method="map", n_draws=20).fit(X, places, means)
+    model = CUDIA(3, method="map").fit(X, places, means)
     part = (X["kind"] == "c").to_numpy()
     given = (X[part], places[part])
     whole, own, raked = (
@@ -218,11 +217,11 @@ def test_other_people_keep_the_level_of_their_group():
 def test_errors_of_means_of_the_population_reach_draws_and_others_are_told():
     X, places, means, _, _ = binary_world()
     errors = means.assign(ill=0.04, income=0.2)
-    model = CUDIA(3, method="map", n_draws=20, aggregates_from="population").fit(X, places, means, aggregate_se=errors)
+    model = CUDIA(3, method="map", aggregates_from="population").fit(X, places, means, aggregate_se=errors)
     drawn = model.sample(X, places, n_draws=60)
     by_place = np.array([pd.DataFrame(d).groupby(places.to_numpy()).mean().to_numpy() for d in drawn])
     np.testing.assert_allclose(np.sqrt(by_place.var(axis=0).mean(axis=0)), [0.04, 0.2], rtol=0.2)
-    kept = CUDIA(3, method="map", n_draws=20).fit(X, places, means, aggregate_se=errors)
+    kept = CUDIA(3, method="map").fit(X, places, means, aggregate_se=errors)
     assert any("leave out their standard errors" in w for w in kept.clusters().warnings)
     assert not any("leave out their standard errors" in w for w in model.clusters().warnings)
 
@@ -231,20 +230,6 @@ def test_a_list_of_clusters_is_refused_by_name():
     X, places, means, _, _ = binary_world()
     with pytest.raises(InputError, match="n_clusters="):
         CUDIA(np.array([2, 3])).fit(X, places, means)
-
-
-def test_selection_takes_the_simplest_within_one_error_of_the_best():
-    X, places, means, _, _ = binary_world()
-    model = CUDIA("auto", method="two_stage", n_restarts=2).fit(X, places, means)
-    table = model.selection_
-    best = table["estimate"].min()
-    row = np.flatnonzero(table["taken"])
-    assert len(row) == 1
-    near = table["estimate"] <= best + table["std_error"][np.argmin(table["estimate"])]
-    assert near[row[0]]
-    assert table["effective_df"][row[0]] == table["effective_df"][near].min()
-    assert best < table["naive"][0]
-    assert model.n_clusters_ == table["clusters"][row[0]]
 
 
 def test_fewer_groups_than_clusters_is_allowed_and_said():
@@ -259,7 +244,7 @@ def test_fewer_groups_than_clusters_is_allowed_and_said():
 
 
 @few
-@pytest.mark.parametrize("alpha", [2.0, "learn", "logistic_normal"])
+@pytest.mark.parametrize("alpha", [2.0, "learn"])
 def test_priors_of_the_mixes(two_gaussians_world, alpha):
     x, u, group, s, _ = two_gaussians_world(1)
     for method in ("map", "mcem"):
@@ -278,14 +263,15 @@ def test_priors_of_the_mixes(two_gaussians_world, alpha):
         {"method": "mcm"},
         {"likelihood": "counts"},
         {"ridge": -1.0},
-        {"ridge_target": "centre"},
         {"alpha": 0.0},
         {"alpha": "dirichlet"},
-        {"likelihood": "count", "alpha": "logistic_normal"},
+        {"alpha": [1.0, 1.0, 1.0]},
+        {"likelihood": "count", "method": "map"},
         {"likelihood": "count", "aggregates_from": "population"},
         {"families": {"kind": "gaussian"}},
-        {"families": {"knid": "ordinal"}},
-        {"families": {"kind": "ordnal"}},
+        {"families": {"knid": "poisson"}},
+        {"families": {"number": "ordinal"}},
+        {"families": {"income": "poisson"}},
         {"families": {"ill": "categorical"}},
         {"families": {"income": "bernoulli"}},
         {"n_restarts": 0},
@@ -314,10 +300,10 @@ def test_bad_people_get_a_sentence():
 
 
 def test_a_fit_that_did_not_converge_is_refused(monkeypatch):
-    from crosslevel.imputation.cudia import fitting
+    from crosslevel.imputation.cudia import fit
 
     X, places, means, _, _ = binary_world(size=20)
-    monkeypatch.setattr(fitting, "LARGEST_DRIFT", 0.0)
+    monkeypatch.setattr(fit, "LARGEST_DRIFT", 0.0)
     with pytest.raises(ConvergenceError):
         CUDIA(2, method="mcem").fit(X, places, means)
     with pytest.warns(CrosslevelWarning):

@@ -176,12 +176,12 @@ def test_several_hidden_features_are_those_fitted_alone(world):
     assert both.sample(world.X, world.group, n_draws=2).shape == (2, len(world.y), 2)
 
 
-def test_a_partition_per_feature_and_the_finest_of_two(world):
+def test_a_partition_per_feature(world):
     coarse = world.group // 10
     labels = {"place": world.group, "region": coarse}
     means = {
         "place": world.means,
-        "region": {"region": [0, 1, 2], "hidden": _mean(world.y, coarse), "old": [0.2, 0.3, 0.4]},
+        "region": {"region": [0, 1, 2], "old": [0.2, 0.3, 0.4]},
     }
     with pytest.warns(CrosslevelWarning):
         model = CrossLevelImputer().fit(world.X, labels, means)

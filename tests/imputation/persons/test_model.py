@@ -9,7 +9,6 @@ from crosslevel.imputation.persons.model import (
     Settings,
     fit_slopes,
     inner,
-    probabilities,
     sampling_variance,
 )
 
@@ -132,17 +131,6 @@ def test_sampling_variance_and_edges():
     v = sampling_variance(s, n, np.array([np.nan, 0.02, 0.1]))
     assert v[1] == pytest.approx((0.02 / 0.16) ** 2)
     assert v[0] == pytest.approx(1 / (10 * (0.5 / 11) * (1 - 0.5 / 11)))
-
-
-def test_shifted_values_add_up():
-    rng = np.random.default_rng(0)
-    f, group, w, s = rng.normal(size=(2, 50)), rng.integers(0, 3, 50), rng.random(50), np.array([0.2, np.nan, 0.7])
-    for binary in (True, False):
-        value, _ = probabilities(f, group, w, s, binary=binary)
-        for g in (0, 2):
-            np.testing.assert_allclose(value[:, group == g] @ w[group == g] / w[group == g].sum(), s[g], atol=1e-12)
-        plain = special.expit(f) if binary else f
-        np.testing.assert_allclose(value[:, group == 1], plain[:, group == 1])
 
 
 def test_sparse_and_dense_shares_give_the_same_slopes(monkeypatch):

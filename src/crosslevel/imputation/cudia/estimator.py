@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from functools import partial
+from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
@@ -11,36 +12,43 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.data.cells import Cells, people_mark
+from crosslevel.data.cells import gather, people_mark
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
-from crosslevel.errors import ConvergenceError, InputError
-from crosslevel.imputation.cudia import clusters as tables
-from crosslevel.imputation.cudia.crowd import constants_of, expected_people, gather_crowd
-from crosslevel.imputation.cudia.fitting import (
-    Fitted,
-    Layout,
-    build,
-    build_clusters,
-    describe_convergence,
-    describe_few_groups,
-    describe_warnings,
-    fit_problem,
-    read_choices,
-    read_target,
+from crosslevel.errors import ConvergenceError, InputError, listed
+from crosslevel.imputation.cudia.chain import DRAWS, run_chain
+from crosslevel.imputation.cudia.fit import METHODS, fit_problem
+from crosslevel.imputation.cudia.impute import (
+    Crowd,
+    OpenSlopes,
+    draw_values,
+    expected_values,
+    learn_slopes,
+    place_covariances,
+    place_deviation,
+    probabilities,
+    subgroup_means,
 )
-from crosslevel.imputation.cudia.impute import Crowd, draw_values, expected_values, probabilities
+from crosslevel.imputation.cudia.layout import build, check_choices
+from crosslevel.imputation.cudia.means import identify, leave_one_out, make_prior
+from crosslevel.imputation.cudia.mixture import EDGE
 from crosslevel.imputation.cudia.model import Parameters
-from crosslevel.imputation.cudia.places import OpenSlopes, learn_slopes, place_covariances, place_deviation
-from crosslevel.imputation.cudia.sampling import Draws, run_chain
-from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS, select
-from crosslevel.imputation.estimate import Imputer, subgroups
-from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warnings, read_fit
+from crosslevel.imputation.estimate import Imputer, naive_means, subgroups
+from crosslevel.imputation.inputs import FEWEST_GROUPS, keep_inputs, keep_warnings, read_fit
 from crosslevel.results import Estimates
+from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState, Step
 
-AVERAGED = 50
-"""Draws over which the expected values of the method "gibbs" are averaged."""
+NARROW = (
+    "These intervals hold under the model of clusters alone (place_sd=0); they do not allow for places that differ for other reasons, "
+    "and on real data they are far too narrow (of 19 groups of survey respondents they held 1). Pass place_sd='auto'."
+)
+
+
+def describe_convergence(convergence: dict[str, Any]) -> str:
+    """Say in a few words what convergence rests on."""
+    shown = {k: v for k, v in convergence.items() if k in ("gradient", "steps", "drift", "modes")}
+    return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown.items())
 
 
 class CUDIA(Imputer):
@@ -53,40 +61,28 @@ class CUDIA(Imputer):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default 5
-        "auto" chooses clusters (and ridge and target, where these are not given) by leaving out one published mean at a time: the
-        simplest choice within one standard error of the best. See :meth:`select`.
-    method : {"mcem", "map", "gibbs", "hard", "two_stage"}, default "mcem"
-        Monte Carlo EM (the paper's, corrected); the most probable parameters, with every cluster summed out; draws from the whole
-        posterior; the deterministic algorithm; or clusters from x alone and a ridge regression on their shares.
+    n_clusters : int, default 5
+    method : {"mcem", "map", "hard", "two_stage"}, default "mcem"
+        Monte Carlo EM (the paper's, corrected); the most probable parameters, with every cluster summed out; the deterministic
+        algorithm; or clusters from x alone and a ridge regression on their shares.
     likelihood : {"cudia", "count"}, default "cudia"
         How published means vary: as samples from the group's mix (the paper's), or as means of these very people, whose clusters
-        are partly known. The second fits only means computed on these people.
+        are partly known. The second fits only means computed on these people, and has no "map".
     families : "auto", str or mapping of column to str, default "auto"
-        Of each column of X: "gaussian", "categorical", "bernoulli", "poisson", "exponential", "ordinal", or, for a tuple of columns
-        of counts, "multinomial". "auto" takes text and whole numbers of up to 12 values as categorical, other numbers as gaussian.
-        A hidden feature may be named too ("bernoulli", "gaussian", "poisson", "exponential"); by default it is bernoulli when all
-        of its means lie in [0, 1], else gaussian.
-    ridge : float, "auto" or None, default None
-        In people: clusters' hidden means are shrunk to the target as by this many. Hidden means of binary features stay in [0, 1].
-        None is 1 for real features, and for binary ones a normal prior of deviation ``logit_sd`` on the logit.
-    ridge_target : {"mean", "zero", "auto"} or float, optional
-        Where to; the overall mean when not given. "zero" is the paper's. Binary features without a ridge have no other target.
-    alpha : float, sequence, "learn" or "logistic_normal", default 1.0
-        Prior of the groups' mixes: exponents of a Dirichlet (1 is uniform), learned exponents, or a logistic normal.
+        Of each column of X: "gaussian", "categorical", "bernoulli", "poisson", "exponential", or, for a tuple of columns of counts,
+        "multinomial". "auto" takes text and whole numbers of up to 12 values as categorical, other numbers as gaussian. A hidden
+        feature may be named too ("bernoulli", "gaussian"); by default it is bernoulli when all of its means lie in [0, 1].
+    ridge : float, optional
+        In people: clusters' hidden means are shrunk to the overall mean as by this many. Hidden means of binary features stay in [0, 1].
+        None is 1 for real features, and for binary ones a normal prior of deviation 1.25 on the logit.
+    alpha : float or "learn", default 1.0
+        Exponent of the Dirichlet prior of the groups' mixes (1 is uniform), or learned exponents.
     n_restarts : int, default 6
         Starts of the mixture; several modes are the rule.
     random_state : int, None, Generator or RandomState, default 0
-    beta : float, default 1.0
-        Weight of the published means in the method "hard"; refused with the others.
-    logit_sd : float, default 1.25
-        Deviation of the logit of a binary feature's hidden means, without a ridge; and of all hidden means in what ``place_sd``
-        adds to :meth:`clusters`.
     aggregates_from : {"sample", "population"}, default "sample"
         Whether the means were computed on these people, or on another sample or the population. The second needs likelihood "cudia", and
         should come with ``aggregate_se``, by which the means then move in draws; means of these people are kept as published.
-    n_draws : int, default 200
-        Draws of the parameters that "gibbs" and :meth:`sample` make. Under likelihood "count" "gibbs" may need a thousand.
     place_sd : float or "auto", default "auto"
         Deviation, in logits, by which groups differ for reasons that are not in their mix of clusters. Intervals and draws then allow
         for it, and for what x says beyond the clusters, as those of ``CrossLevelImputer`` do; no estimate moves. "auto" is its
@@ -98,14 +94,13 @@ class CUDIA(Imputer):
     ----------
     parameters_ : Parameters
         theta, pi, H (eta), tau2; clusters in order of size.
-    n_clusters_, ridge_, ridge_target_
-        As given or chosen.
     convergence_ : dict
-        ``converged`` and what it rests on: gradient, steps, modes over restarts, drift, acceptance, r-hat.
+        ``converged`` and what it rests on: gradient, steps, modes over restarts, drift, acceptance.
     identifiability_ : tuple of Identifiability
         For each hidden feature: singular values, effective degrees of freedom, which contrasts of clusters the means determine.
-    selection_ : Estimates or None
-        The candidates, when something was chosen.
+    leave_one_out_ : array of shape (d_u,)
+        Root mean square error of a published mean predicted from the others, in standard deviations between groups. It judges how well
+        means are predicted, not people: choosing by it favors too weak a ridge.
     hidden_names_ : tuple of str
     warnings_ : tuple of str
     schema_ : Schema
@@ -137,20 +132,16 @@ class CUDIA(Imputer):
 
     def __init__(
         self,
-        n_clusters: int | str = 5,
+        n_clusters: int = 5,
         method: str = "mcem",
         likelihood: str = "cudia",
         families: Any = "auto",
-        ridge: float | str | None = None,
-        ridge_target: str | float | None = None,
-        alpha: Any = 1.0,
+        ridge: float | None = None,
+        alpha: float | str = 1.0,
         n_restarts: int = 6,
         random_state: RandomState = 0,
         *,
-        beta: float = 1.0,
-        logit_sd: float = 1.25,
         aggregates_from: str = "sample",
-        n_draws: int = 200,
         place_sd: float | str = "auto",
         allow_unconverged: bool = False,
     ) -> None:
@@ -159,14 +150,10 @@ class CUDIA(Imputer):
         self.likelihood = likelihood
         self.families = families
         self.ridge = ridge
-        self.ridge_target = ridge_target
         self.alpha = alpha
         self.n_restarts = n_restarts
         self.random_state = random_state
-        self.beta = beta
-        self.logit_sd = logit_sd
         self.aggregates_from = aggregates_from
-        self.n_draws = n_draws
         self.place_sd = place_sd
         self.allow_unconverged = allow_unconverged
 
@@ -181,8 +168,8 @@ class CUDIA(Imputer):
         X : dataframe or array of shape (n, d)
             What is known of each person; a missing value is integrated out.
         partition : array of shape (n,), str, or dataframe of labels
-            The group of each person; the name of the column of X that holds it; or several partitions (one per hidden feature, or
-            nested levels).
+            The group of each person; the name of the column of X that holds it; or several partitions, one
+            for each hidden feature.
         aggregates : dataframe, array, or mapping of partition to either
             The published means: a frame with a column that names the group and one per hidden feature, or an array in sorted order
             of the labels. An empty mean is left out. With several partitions, a mapping from their names to one table each.
@@ -192,14 +179,36 @@ class CUDIA(Imputer):
             Published standard errors of the means.
         progress : bool or callable, optional
         """
-        choices, seed = read_choices(self), checks.read_seed(self.random_state)
+        check_choices(self, tuple(METHODS))
+        seed = checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
-        layout = build_clusters(given, self, choices)
+        cells = gather(given.people.X, given.people.group, given.people.weight)
+        problem = build(given, cells, self.families, self.likelihood)
+        if self.n_clusters > len(problem.X):
+            raise InputError(
+                f"n_clusters={self.n_clusters} is more than the {len(problem.X):,} distinct rows of X; pass at most that many."
+            )
+        learn = isinstance(self.alpha, str)
+        alpha = np.full(self.n_clusters, 1.0 if learn else float(self.alpha))
+        prior = partial(make_prior, problem, alpha, learn=learn, ridge=self.ridge)
+        rng = np.random.default_rng(seed)
         with threadpool_limits(limits=1):  # the arrays are small, and threads cost more than they give
-            fitted = fit_problem(layout.problem, choices, np.random.default_rng(seed), progress)
-        self._keep(given, layout, fitted, seed)
-        doubts = describe_warnings(layout, fitted, self.likelihood, self.aggregates_from)
-        keep_warnings(self, (*given.warnings, *doubts))
+            found = fit_problem(problem, self.method, prior, self.n_restarts, rng, progress)
+        self.convergence_ = found.convergence
+        told = describe_convergence(found.convergence)
+        if not found.convergence["converged"] and not self.allow_unconverged:
+            raise ConvergenceError(
+                f"CUDIA by {self.method!r} did not converge ({told}); try fewer clusters, a larger ridge, or pass "
+                "allow_unconverged=True to see the numbers anyway."
+            )
+        keep_inputs(self, given, seed)
+        self._problem, self._fit, self._mark = problem, found, people_mark(cells)
+        self._draws: Parameters | None = None
+        self._slopes: OpenSlopes | None = None
+        self._constants: tuple[FloatArray, ...] | None = None
+        self.parameters_ = found.parameters
+        self.identifiability_ = identify(problem, found.prior, found.parameters, found.shares)
+        keep_warnings(self, (*given.warnings, *self._doubts(told)))
         return self
 
     @checked
@@ -215,20 +224,20 @@ class CUDIA(Imputer):
             Groups must be those of the fit.
         match_means : bool, default True
             Make the mean of these people equal the published one of their group, exactly: by a shift of logits (binary), a constant
-            (real) or a factor (counts, waiting times). Without it, values are what the clusters alone say.
+            (real). Without it, values are what the clusters alone say.
         sample_weight : array of shape (n,), optional
             Weights of the means that are matched.
         """
         self._check_match(match_means, sample_weight)
-        crowd = self._crowd(*self._gather(X, partition, sample_weight))
+        crowd = self._crowd(X, partition, sample_weight)
         if match_means:
-            return expected_people(self._layout, self._averaged(), crowd, None)
-        return expected_values(self._layout.problem.families, self._averaged(), crowd)[crowd.pair]
+            return expected_values(self._problem, self.parameters_, crowd)[0]
+        return (probabilities(self._problem, self.parameters_, crowd) @ self.parameters_.H)[crowd.pair]
 
     def responsibilities(self, X: Any, partition: Any = None) -> FloatArray:
         """Give the probability of each cluster for each person, (n, K)."""
-        crowd = self._crowd(*self._gather(X, partition, None))
-        return probabilities(self._layout.problem.families, self.parameters_, crowd)[crowd.pair]
+        crowd = self._crowd(X, partition, None)
+        return probabilities(self._problem, self.parameters_, crowd)[crowd.pair]
 
     @checked
     def sample(
@@ -248,7 +257,7 @@ class CUDIA(Imputer):
         X, partition, sample_weight
             As in :meth:`transform`.
         n_draws : int
-            Number of draws. Parameters are taken evenly from ``n_draws``, and again from the first when n_draws is larger.
+            Number of draws. Parameters are taken evenly from 200 draws of their posterior, and again from the first for more.
         random_state : int, Generator or RandomState, optional
             Of clusters and values; the seed of the fit when not given.
         progress : bool or callable, optional
@@ -269,7 +278,7 @@ class CUDIA(Imputer):
         drawn to zero. Put what will be regressed on, and the outcome, into X. :func:`~crosslevel.imputation.pool` compares.
         """
         self._check_match(match_means, sample_weight)
-        crowd = self._crowd(*self._gather(X, partition, sample_weight))
+        crowd = self._crowd(X, partition, sample_weight)
         with count_steps(progress, "Drawing", None, "draws") as step:
             return np.stack(list(self._values(crowd, n_draws, random_state, step, match_means=match_means)))
 
@@ -307,78 +316,65 @@ class CUDIA(Imputer):
         """
         level = checks.check_level(level)
         people, cells = self._gather(X, partition, sample_weight)
-        crowd = self._crowd(people, cells)
+        crowd = Crowd.gather(self._problem, self.schema_.names, people, cells)
         cut, keys = subgroups(by, cells, self.schema_)
+        cut = cut[cells.pair]
         if match_means is None:
-            match_means = people_mark(cells) == self._layout.mark
-        others = None if match_means else constants_of(self)
-        point = expected_people(self._layout, self._averaged(), crowd, others)
-        values = self._values(crowd, n_draws, random_state, match_means=match_means)
-        parts, draws = tables.subgroup_columns(self._layout, crowd, cut[cells.pair], keys, point, values, level)
-        said = f"estimate(by={by!r}, n_draws={n_draws})"
+            match_means = people_mark(cells) == self._mark
+        constants = None if match_means else self._fit_constants()
+        values = expected_values(self._problem, self.parameters_, crowd, constants)[0]
+        point, n_cuts = subgroup_means(cut, crowd.weight, values), int(cut.max()) + 1
+        drawn = self._values(crowd, n_draws, random_state, match_means=match_means)
+        draws = np.stack([subgroup_means(cut, crowd.weight, v) for v in drawn])
+        found = quantile_interval(draws, level)
+        parts = [
+            {
+                "feature": [name] * n_cuts,
+                **keys,
+                "estimate": point[j],
+                "std_error": found.std_error[j],
+                "conf_low": np.minimum(found.low[j], point[j]),
+                "conf_high": np.maximum(found.high[j], point[j]),
+                "naive": naive_means(block.S[:, c], crowd.group[:, block.partition], crowd.weight, cut, n_cuts),
+                "people": np.bincount(cut, minlength=n_cuts),
+            }
+            for j, (name, (block, c)) in enumerate(zip(self.hidden_names_, self._problem.published, strict=True))
+        ]
+        said, draws = f"estimate(by={by!r}, n_draws={n_draws})", draws.reshape(len(draws), -1)
         return self._tabulate(parts, ["feature", *keys], level, "posterior quantile", said, "imputed", draws)
 
     def clusters(self, level: float = 0.95) -> Estimates:
         """Give the clusters: hidden means (eta) with intervals, shares of people, and the parameters of x (theta).
 
-        Intervals are normal, given the clusters, with what ``place_sd`` adds; with ``place_sd=0`` those of the ridge regression (of
-        the draws, for the method "gibbs").
+        Intervals are normal, given the clusters, with what ``place_sd`` adds; with ``place_sd=0`` those of the ridge regression.
         """
         check_is_fitted(self, "parameters_")
         level = checks.check_level(level)
-        draws = self._draws if self.method == "gibbs" and not self.place_sd else None
-        problem, at, shares = self._layout.problem, self.parameters_, self._shares
+        problem, at = self._problem, self.parameters_
+        spread = tuple(r.variance for r in self.identifiability_)
         if self.place_sd:
-            spread = place_covariances(problem, at, shares, self.likelihood, self.place_sd, self.logit_sd)
-        else:
-            spread = tuple(r.variance for r in self.identifiability_)
-        parts = tables.cluster_columns(self._layout, at, shares, spread, draws, level)
-        interval = "normal, given the clusters" if draws is None else "posterior quantile"
-        return self._tabulate(parts, ["feature", "cluster"], level, interval, "clusters()", "clusters")
+            spread = place_covariances(problem, self._fit, self.place_sd)
+        size = problem.size @ self._fit.shares
+        theta: dict[str, FloatArray] = {}
+        for family, t in zip(problem.families, at.theta, strict=True):
+            theta |= family.describe(t)
+        parts = []
+        for j, name in enumerate(self.hidden_names_):
+            eta, error = at.H[:, j], np.sqrt(np.diag(spread[j]))
+            ends = (EDGE, 1.0 - EDGE) if problem.binary[j] else (-np.inf, np.inf)
+            low, high = (np.clip(end, *ends) for end in normal_interval(eta, error, level))
+            own = {"feature": [name] * len(eta), "cluster": list(range(1, len(eta) + 1)), "estimate": eta}
+            interval = {"std_error": error, "conf_low": np.minimum(low, eta), "conf_high": np.maximum(high, eta)}
+            parts.append(own | interval | {"share": size / size.sum()} | theta)
+        said = "normal, given the clusters"
+        return self._tabulate(parts, ["feature", "cluster"], level, said, "clusters()", "clusters")
 
-    @checked
-    def select(
-        self,
-        X: Any,
-        partition: Any = None,
-        aggregates: Any = None,
-        sample_weight: Any = None,
-        aggregate_se: Any = None,
-        *,
-        n_clusters: Sequence[int] = CLUSTERS,
-        ridge: Sequence[float] = RIDGES,
-        ridge_target: Sequence[str | float] = TARGETS,
-        progress: Progress | None = None,
-    ) -> Estimates:
-        """Predict every published mean from the others, for each choice of clusters, ridge and target; ``progress`` as in :meth:`fit`.
-
-        Returns
-        -------
-        Estimates
-            ``estimate`` is the root mean square error in standard deviations between groups, with ``std_error``; ``naive`` that of
-            the other groups' mean. ``taken`` marks the simplest choice within one standard error of the lowest.
-        """
-        for name, values in {"n_clusters": n_clusters, "ridge": ridge, "ridge_target": ridge_target}.items():
-            if isinstance(values, str) or not len(values):
-                raise InputError(f"{name}={values!r} is no list of choices; pass at least one.")
-        choices = replace(
-            read_choices(self),
-            n_clusters="auto",
-            ridge="auto",
-            target="auto",
-            kind="ridge",
-            clusters=tuple(checks.check_whole(K, "n_clusters", 1) for K in n_clusters),
-            ridges=tuple(checks.check_positive(value, "ridge") for value in ridge),
-            targets=tuple(read_target(value, ["mean", "zero"]) for value in ridge_target),
-        )
-        seed = checks.read_seed(self.random_state)
-        given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
-        layout = build(given, self.families)
-        with count_steps(progress, "Fitting clusters", None, "starts") as step:
-            found = select(layout.problem, choices, int(np.random.default_rng(seed).integers(2**63)), step)
-        self._seed, self._data = seed, given.data
-        provenance, warnings = self._provenance("select(...)"), describe_few_groups(layout)
-        return tables.selection_table(found, provenance, given.people.frame, warnings)
+    @property
+    def leave_one_out_(self) -> FloatArray:
+        """Error of every published mean predicted from the others, (d_u,)."""
+        check_is_fitted(self, "parameters_")
+        found = leave_one_out(self._problem, self._fit.prior, self.parameters_, self._fit.shares)
+        return np.array([float(np.sqrt(np.mean(errors**2))) for errors in found])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -387,74 +383,92 @@ class CUDIA(Imputer):
 
     def _without_people(self) -> dict[str, Any]:
         """Draws of the parameters instead of people, made here if there are none yet."""
-        drawn = self._draws is not None or len(self._layout.problem.cell) > 0
-        made = {"_draws": self._posterior(), "_slopes": self._open_slopes()} if drawn else {}
-        return made | {"_constants": constants_of(self), "_layout": self._layout.without_people()}
+        made = {"_draws": self._posterior(), "_slopes": self._open_slopes(), "_constants": self._fit_constants()}
+        return made | {"_problem": self._problem.without_people()}
 
-    def _keep(self, given: Inputs, layout: Layout, fitted: Fitted, seed: int) -> None:
-        if not fitted.convergence["converged"] and not self.allow_unconverged:
-            raise ConvergenceError(
-                f"CUDIA by {self.method!r} did not converge ({describe_convergence(fitted.convergence)}); try fewer clusters, "
-                "a larger ridge, or pass allow_unconverged=True to see the numbers anyway."
-            )
-        keep_inputs(self, given, seed)
-        self._layout, self._prior, self._mix_prior = layout, fitted.prior, fitted.mix_prior
-        self._shares, self._draws = fitted.shares, fitted.draws
-        self._slopes: OpenSlopes | None = None
-        self.parameters_ = fitted.parameters
-        self.n_clusters_, self.ridge_, self.ridge_target_ = fitted.chosen
-        self.convergence_, self.identifiability_ = fitted.convergence, fitted.identifiability
-        self._constants: tuple[FloatArray, ...] | None = None
-        self.selection_ = None
-        if fitted.selection is not None:
-            provenance, warnings = self._provenance("selection_"), describe_few_groups(layout)
-            self.selection_ = tables.selection_table(fitted.selection, provenance, self._frame, warnings)
+    def _crowd(self, X: Any, partition: Any, sample_weight: Any) -> Crowd:
+        people, cells = self._gather(X, partition, sample_weight)
+        return Crowd.gather(self._problem, self.schema_.names, people, cells)
 
-    def _crowd(self, people: People, cells: Cells) -> Crowd:
-        return gather_crowd(self._layout, self.schema_.names, people, cells)
+    def _fit_constants(self) -> tuple[FloatArray, ...]:
+        """What made the expected values of the people of the fit meet the published means; found at the first call."""
+        if self._constants is None:
+            self._constants = expected_values(self._problem, self.parameters_, Crowd.of_fit(self._problem))[1]
+        return self._constants
 
     def _values(
         self, crowd: Crowd, n_draws: int, random_state: RandomState, step: Step | None = None, *, match_means: bool
     ) -> Iterator[FloatArray]:
         n_draws, rng = self._read_draws(n_draws, random_state)
-        draws = self._posterior(step)
-        chosen = np.linspace(0, len(draws) - 1, min(n_draws, len(draws))).round().astype(int)
-        problem, targets = self._layout.problem, self._layout.targets
-        errors = self._layout.errors if self.aggregates_from == "population" else None
-        used = [draws.at(int(i)) for i in np.resize(chosen, n_draws)]
-        given = (problem.families, problem.hidden, targets, used, crowd, rng, self._open_slopes(), step)
-        return draw_values(*given, errors, None if match_means else constants_of(self))
+        draws, slopes = self._posterior(step), self._open_slopes()
+        chosen = np.linspace(0, DRAWS - 1, min(n_draws, DRAWS)).round().astype(int)
+        used = (draws.at(int(i)) for i in np.resize(chosen, n_draws))
+        nothing = np.zeros((len(crowd.X), len(self.hidden_names_)))
+        tilts = repeat(nothing) if slopes is None else slopes.draws(crowd.X, rng)
+        constants = None if match_means else self._fit_constants()
+        errors = self.aggregates_from == "population"
+        for values in draw_values(self._problem, zip(used, tilts, strict=False), crowd, rng, constants, errors=errors):
+            if step is not None:
+                step()
+            yield values
 
     def _open_slopes(self) -> OpenSlopes | None:
         """What x may still say beyond the clusters; found at the first call."""
         if not self.place_sd:
             return None
         if self._slopes is None or self._slopes.place_sd != self.place_sd:
-            given = (self._layout.problem, self.schema_.columns, self.parameters_, self._shares)
-            self._slopes = learn_slopes(*given, self.likelihood, self.place_sd)
+            self._slopes = learn_slopes(self._problem, self._fit, self.schema_.columns, self.place_sd)
         return self._slopes
 
-    def _posterior(self, step: Step | None = None) -> Draws:
+    def _posterior(self, step: Step | None = None) -> Parameters:
         """Draws of the parameters, made at the first call."""
         if self._draws is None:
-            if len(self._layout.problem.cell) == 0:
-                raise InputError("a fit of a stream keeps no people to draw parameters from; fit a sample in memory.")
             with threadpool_limits(limits=1):
-                given = (self._layout.problem, self.parameters_, self._mix_prior, self._prior, self.likelihood)
-                rng = np.random.default_rng(self._seed)
-                self._draws = run_chain(*given, rng, n_draws=int(self.n_draws), step=step)
+                self._draws = run_chain(self._problem, self._fit, np.random.default_rng(self._seed), step)
         return self._draws
 
-    def _averaged(self) -> list[Parameters]:
-        if self.method != "gibbs" or self._draws is None:
-            return [self.parameters_]
-        chosen = np.linspace(0, len(self._draws) - 1, min(AVERAGED, len(self._draws))).round().astype(int)
-        return [self._draws.at(int(i)) for i in chosen]
+    def _groups(self) -> list[int]:
+        """Number of groups with a published mean of each hidden feature."""
+        return [int(np.isfinite(block.S[:, c]).sum()) for block, c in self._problem.published]
+
+    def _doubts(self, told: str) -> list[str]:
+        """Say what the reader of the numbers should know; ``told`` is what convergence rests on."""
+        out, K = [], self.n_clusters
+        for j, (name, groups) in enumerate(zip(self.hidden_names_, self._groups(), strict=True)):
+            block, c = self._problem.published[j]
+            if groups < FEWEST_GROUPS:
+                out.append(
+                    f"{name!r} is known for {groups} groups only; with so few, some choices of clusters and ridge are worse for people "
+                    "than the naive group mean, and group means cannot show which. Compare CrossLevelImputer, and rely on the ranking of "
+                    "people more than on the levels."
+                )
+            if self.aggregates_from == "population" and np.isnan(block.se[np.isfinite(block.S[:, c]), c]).any():
+                out.append(
+                    f"the means of {name!r} come from the population without standard errors; they are taken to rest on as many people as "
+                    "are here. Pass aggregate_se."
+                )
+            if groups < K:
+                out.append(
+                    f"{name!r}: {groups} published means for {K} clusters; about {self.identifiability_[j].effective_df:.1f} contrasts of "
+                    "clusters come from the data and the rest from the prior (see identifiability_)."
+                )
+        if not self.convergence_["converged"]:
+            out.append(f"the fit did not converge ({told}); do not rely on these numbers.")
+        return out
 
     def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-        deviations = [place_deviation(self.place_sd, int(np.isfinite(m).sum())) for _, m in self._layout.targets]
-        place_sd = deviations[0] if len(set(deviations)) == 1 else deviations
-        settings = {"ridge": self.ridge_, "ridge_target": self.ridge_target_, "place_sd": place_sd}
-        method = f"CUDIA, {self.method}, likelihood {self.likelihood}, {self.n_clusters_} clusters"
-        warnings = tables.describe_intervals(self._layout, self.place_sd, self.aggregates_from)
-        return method, self.convergence_ | settings, (*self.warnings_, *warnings)
+        deviations = [place_deviation(self.place_sd, groups) for groups in self._groups()]
+        settings = {"place_sd": deviations[0] if len(set(deviations)) == 1 else deviations}
+        method = f"CUDIA, {self.method}, likelihood {self.likelihood}, {self.n_clusters} clusters"
+        said = [] if self.place_sd else [NARROW]
+        unsure = [
+            name
+            for name, (block, c) in zip(self.hidden_names_, self._problem.published, strict=True)
+            if self.aggregates_from == "sample" and (block.se[:, c] > 0).any()
+        ]
+        if unsure:
+            said.append(
+                f"The published means of {listed(unsure)} are taken as those of these very people (aggregates_from='sample'), so intervals "
+                "leave out their standard errors. Pass aggregates_from='population' where they are means of others."
+            )
+        return method, self.convergence_ | settings, (*self.warnings_, *said)

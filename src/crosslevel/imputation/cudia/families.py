@@ -1,231 +1,215 @@
-"""Which family has each column of x, how its values become what the family reads, and the families of numbers.
-
-One small class per family, all with the same questions; those of levels are in ``levels.py``.
+"""Which family has each column of x. All are exponential families: a log density is ``statistics(x) @ natural(free)``.
 
 Parameters of a family are a (K, q) array of free (unbounded) numbers, one row per cluster: means and logs of variances, logs of
-rates, logits of shares. ``X`` is the (C, d) array of distinct rows; a NaN is a missing value, whose factor is integrated out, that
-is, left out. Densities are up to factors that are the same in every cluster. Each family carries a weak proper prior, so that an
-empty cluster has parameters and no variance is zero (no jitter of the data is needed).
+rates, logits of shares. A missing value (NaN) has no statistics, so that its factor is integrated out. Densities are up to factors
+that are the same in every cluster. The weak proper prior of each family is ``prior``, statistics of a few more observations, so that
+an empty cluster has parameters and no variance is zero (no jitter of the data is needed).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.special import logsumexp
 
 from crosslevel.data.columns import Category, Number
 from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.imputation.cudia.levels import Categorical, Multinomial, Ordinal, ordinal_cuts
 from crosslevel.typing import FloatArray
 
-FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "exponential", "multinomial", "ordinal")
+FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "exponential", "multinomial")
 FEW = 12
 """A column of whole numbers with at most this many values is taken as categorical unless said otherwise."""
+MOST_VALUES = 1000
 PSEUDO = 0.5
-"""Prior observations of a rate."""
+"""Prior observations of a rate, and of each level."""
 VARIANCE_WEIGHT = 2.0
 VARIANCE_SHARE = 0.1
 """The prior of a variance has the weight of 2 VARIANCE_WEIGHT observations at this share of the column's variance."""
 MEAN_WEIGHT = 0.01
 
 
-class Family(Protocol):
-    """What is asked of a family; W is (C, K), weights of the rows in each cluster."""
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """What families share. Of each is asked, for sums (K, m) of its statistics over weighted rows:
 
-    @property
-    def name(self) -> str:
-        """What tables call it."""
-
-    @property
-    def n_free(self) -> int:
-        """Free parameters per cluster."""
-
-    def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Log density of every row in every cluster, (C, K)."""
-
-    def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
-        """Gradient of sum(G * log_density), (K, q)."""
-
-    def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """Log prior and its gradient (K, q)."""
-
-    def maximize(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """Most probable parameters of weighted rows."""
-
-    def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Parameters drawn from their posterior given weighted rows."""
-
-    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
-        """Readable parameters, one array of (K,) per name."""
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """A real number; free parameters (mean, log variance).
+    ``natural(free)``, what multiplies the statistics, (K, m); ``slopes(sums, free)``, the gradient of ``sum(sums * natural(free))``;
+    and with the prior among the sums ``peak(sums)``, the most probable parameters, and ``draw(sums, rng)``, those from their posterior.
 
     Attributes
     ----------
     name : str
-    column : int
-        Its place in X.
-    center, variance : float
-        Of the whole column, for the prior.
+        What tables call it.
+    columns : tuple of int
+        Its columns of X.
+    prior : (m,)
     """
 
     name: str
-    column: int
+    columns: tuple[int, ...]
+    prior: FloatArray
+
+    def statistics(self, X: FloatArray) -> sparse.csr_array:
+        """Statistics of every row, (C, m)."""
+        x = X[:, self.columns[0]]
+        seen = np.isfinite(x)
+        return sparse.csr_array(np.column_stack([seen, np.where(seen, x, 0.0)]))
+
+    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
+        """Readable parameters, one array of (K,) per name."""
+        return {self.name: np.exp(free[:, 0])}
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(_Family):
+    """A real number; free parameters (mean, log variance).
+
+    Statistics are of the number minus ``center``, the mean of the column; the first two are both the number of people, of which the
+    prior has another for the mean than for the variance.
+    """
+
     center: float
-    variance: float
-    n_free: int = 2
 
-    def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Log density of every row in every cluster, (C, K)."""
-        x, seen = _seen(X, self.column)
-        mean, log_var = free[:, 0], free[:, 1]
-        squares = (x[:, None] - mean) ** 2 * np.exp(-log_var)
-        return -0.5 * seen[:, None] * (squares + log_var + np.log(2 * np.pi))
+    @property
+    def variance(self) -> float:
+        """Variance of the whole column."""
+        return float(self.prior[3]) / (2.0 * VARIANCE_WEIGHT * VARIANCE_SHARE)
 
-    def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
-        """Gradient of sum(G * log_density), (K, 2)."""
-        x, seen = _seen(X, self.column)
-        z = x[:, None] - free[:, 0]
-        precision = np.exp(-free[:, 1])
-        weights = G * seen[:, None]
-        by_mean = (weights * z).sum(axis=0) * precision
-        by_log_var = 0.5 * ((weights * z**2).sum(axis=0) * precision - weights.sum(axis=0))
-        return np.column_stack([by_mean, by_log_var])
+    def statistics(self, X: FloatArray) -> sparse.csr_array:
+        """Number of people twice, their sum and their squares."""
+        x = X[:, self.columns[0]]
+        seen = np.isfinite(x)
+        away = np.where(seen, x - self.center, 0.0)
+        return sparse.csr_array(np.column_stack([seen, seen, away, away**2]))
 
-    def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """Inverse-gamma penalty on the variance, and a weak normal prior of the mean around that of the column."""
-        z, precision = free[:, 0] - self.center, np.exp(-free[:, 1])
-        b0 = VARIANCE_WEIGHT * VARIANCE_SHARE * self.variance
-        away = b0 + 0.5 * MEAN_WEIGHT * z**2
-        value = -VARIANCE_WEIGHT * free[:, 1] - away * precision
-        slopes = np.column_stack([-MEAN_WEIGHT * z * precision, away * precision - VARIANCE_WEIGHT])
-        return float(value.sum()), slopes
+    def natural(self, free: FloatArray) -> FloatArray:
+        """Of the logarithm of the normal density."""
+        away, precision = free[:, 0] - self.center, np.exp(-free[:, 1])
+        level = -0.5 * (free[:, 1] + np.log(2 * np.pi))
+        return np.column_stack([level, -0.5 * away**2 * precision, away * precision, -0.5 * precision])
 
-    def _posterior(self, W: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        x, seen = _seen(X, self.column)
-        weights = W * seen[:, None]
-        n = weights.sum(axis=0)
-        mean = (MEAN_WEIGHT * self.center + x @ weights) / (MEAN_WEIGHT + n)
-        squares = np.einsum("ck,ck->k", weights, (x[:, None] - mean) ** 2) + MEAN_WEIGHT * (mean - self.center) ** 2
-        return n, mean, VARIANCE_WEIGHT * VARIANCE_SHARE * self.variance + 0.5 * squares
+    def slopes(self, sums: FloatArray, free: FloatArray) -> FloatArray:
+        """In the mean and the log variance."""
+        away, precision = free[:, 0] - self.center, np.exp(-free[:, 1])
+        _, n, first, second = sums.T
+        squares = second - 2.0 * away * first + n * away**2
+        return np.column_stack([(first - n * away) * precision, 0.5 * (squares * precision - sums[:, 0])])
 
-    def maximize(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """Weighted mean and variance, with the prior."""
-        n, mean, scale = self._posterior(W, X)
-        return np.column_stack([mean, np.log(scale / (VARIANCE_WEIGHT + 0.5 * n))])
+    def peak(self, sums: FloatArray) -> FloatArray:
+        """Weighted mean and variance."""
+        mean, squares = self._moments(sums)
+        return np.column_stack([self.center + mean, np.log(squares / sums[:, 0])])
 
-    def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, sums: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Variance from its inverse gamma, then the mean."""
-        n, mean, scale = self._posterior(W, X)
-        var = scale / rng.gamma(VARIANCE_WEIGHT + 0.5 * n - 1.5)
-        return np.column_stack([mean + rng.standard_normal(len(n)) * np.sqrt(var / (MEAN_WEIGHT + n)), np.log(var)])
+        mean, squares = self._moments(sums)
+        var = 0.5 * squares / rng.gamma(0.5 * sums[:, 0] - 1.5)
+        noise = rng.standard_normal(len(mean)) * np.sqrt(var / sums[:, 1])
+        return np.column_stack([self.center + mean + noise, np.log(var)])
 
     def describe(self, free: FloatArray) -> dict[str, FloatArray]:
         """Mean and standard deviation."""
         return {self.name: free[:, 0], f"{self.name} sd": np.exp(0.5 * free[:, 1])}
 
-
-@dataclass(frozen=True)
-class _Positive:
-    """A number above zero; the free parameter is the log of its mean."""
-
-    name: str
-    column: int
-    center: float
-    n_free: int = 1
-
-    def _sums(self, W: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        x, seen = _seen(X, self.column)
-        return seen @ W, x @ W
-
-    def maximize(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """Weighted mean, with the prior."""
-        n, total = self._sums(W, X)
-        return np.log((total + PSEUDO * self.center) / (n + PSEUDO))[:, None]
-
-    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
-        """Its mean."""
-        return {self.name: np.exp(free[:, 0])}
+    def _moments(self, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean = sums[:, 2] / sums[:, 1]
+        return mean, sums[:, 3] - sums[:, 2] * mean
 
 
-@dataclass(frozen=True)
-class Poisson(_Positive):
+@dataclass(frozen=True, eq=False)
+class Poisson(_Family):
     """A count; the free parameter is the log of its mean."""
 
-    def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Log density of every row in every cluster, without log x!, (C, K)."""
-        x, seen = _seen(X, self.column)
-        return seen[:, None] * (x[:, None] * free[:, 0] - np.exp(free[:, 0]))
+    def natural(self, free: FloatArray) -> FloatArray:
+        """Without log x!."""
+        return np.column_stack([-np.exp(free), free])
 
-    def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
-        """Gradient of sum(G * log_density), (K, 1)."""
-        n, total = self._sums(G, X)
-        return (total - n * np.exp(free[:, 0]))[:, None]
+    def slopes(self, sums: FloatArray, free: FloatArray) -> FloatArray:
+        """In the log of the mean."""
+        return sums[:, 1:] - sums[:, :1] * np.exp(free)
 
-    def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """PSEUDO observations at the column's mean."""
-        value = PSEUDO * (self.center * free[:, 0] - np.exp(free[:, 0]))
-        return float(value.sum()), PSEUDO * (self.center - np.exp(free))
+    def peak(self, sums: FloatArray) -> FloatArray:
+        """Weighted mean."""
+        return np.log(sums[:, 1:] / sums[:, :1])
 
-    def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, sums: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Mean from its gamma."""
-        n, total = self._sums(W, X)
-        return np.log(rng.gamma(total + PSEUDO * self.center + 0.5) / (n + PSEUDO))[:, None]
+        return np.log(rng.gamma(sums[:, 1:] + 0.5) / sums[:, :1])
 
 
-@dataclass(frozen=True)
-class Exponential(_Positive):
+@dataclass(frozen=True, eq=False)
+class Exponential(Poisson):
     """A positive number with exponential distribution; the free parameter is the log of its mean."""
 
-    def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Log density of every row in every cluster, (C, K)."""
-        x, seen = _seen(X, self.column)
-        return -seen[:, None] * (x[:, None] * np.exp(-free[:, 0]) + free[:, 0])
+    def natural(self, free: FloatArray) -> FloatArray:
+        """Of the logarithm of the exponential density."""
+        return np.column_stack([-free, -np.exp(-free)])
 
-    def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
-        """Gradient of sum(G * log_density), (K, 1)."""
-        n, total = self._sums(G, X)
-        return (total * np.exp(-free[:, 0]) - n)[:, None]
+    def slopes(self, sums: FloatArray, free: FloatArray) -> FloatArray:
+        """In the log of the mean."""
+        return sums[:, 1:] * np.exp(-free) - sums[:, :1]
 
-    def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """PSEUDO observations at the column's mean."""
-        value = -PSEUDO * (self.center * np.exp(-free) + free)
-        return float(value.sum()), PSEUDO * (self.center * np.exp(-free) - 1.0)
-
-    def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, sums: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Mean from its inverse gamma."""
-        n, total = self._sums(W, X)
-        return np.log((total + PSEUDO * self.center) / rng.gamma(n + PSEUDO))[:, None]
+        return np.log(sums[:, 1:] / rng.gamma(sums[:, :1]))
 
 
-def _seen(X: FloatArray, column: int) -> tuple[FloatArray, FloatArray]:
-    x = X[:, column]
-    seen = np.isfinite(x)
-    return np.where(seen, x, 0.0), seen.astype(np.float64)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Families of the columns, and the values that become levels.
+@dataclass(frozen=True, eq=False)
+class Levels(_Family):
+    """One of several levels (coded 0, 1, .. in X), or counts in several columns; free parameters are logits.
 
     Attributes
     ----------
-    families : tuple of Family
-    values : tuple of (tuple of float or None)
-        For each column of X the values that levels 0, 1, .. stand for; None for numbers.
+    levels : tuple of str
+    values : tuple of float or None
+        The values of a column of numbers that the levels stand for.
     """
 
-    families: tuple[Family, ...]
-    values: tuple[tuple[float, ...] | None, ...]
+    levels: tuple[str, ...]
+    values: tuple[float, ...] | None = None
+
+    def statistics(self, X: FloatArray) -> sparse.csr_array:
+        """Which level each row has, or how many of each."""
+        x = X[:, list(self.columns)]
+        row = np.flatnonzero(np.isfinite(x).all(axis=1))
+        if len(self.columns) > 1:
+            whole = np.zeros(x.shape)
+            whole[row] = x[row]
+            return sparse.csr_array(whole)
+        code = x[row, 0].astype(np.int64)
+        return sparse.csr_array((np.ones(len(row)), (row, code)), shape=(len(x), len(self.levels)))
+
+    def natural(self, free: FloatArray) -> FloatArray:
+        """Log probability of each level."""
+        return np.asarray(free - logsumexp(free, axis=1, keepdims=True))
+
+    def slopes(self, sums: FloatArray, free: FloatArray) -> FloatArray:
+        """In the logits."""
+        return sums - sums.sum(axis=1, keepdims=True) * np.exp(self.natural(free))
+
+    def peak(self, sums: FloatArray) -> FloatArray:
+        """Shares of the levels, as logits of mean zero."""
+        logits = np.log(np.maximum(sums, 1e-300))
+        return logits - logits.mean(axis=1, keepdims=True)
+
+    def draw(self, sums: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Shares from their Dirichlet."""
+        return self.peak(rng.gamma(sums + 1.0))
+
+    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
+        """Share of each level; of one column with two levels that of the second."""
+        shares = np.exp(self.natural(free))
+        first = int(len(self.columns) == 1 and len(self.levels) == 2)
+        return {f"{self.name}: {level}": shares[:, v] for v, level in enumerate(self.levels) if v >= first}
 
 
-def learn_families(X: FloatArray, columns: Sequence[Category | Number], families: Any) -> Reading:
+Family = Gaussian | Poisson | Levels
+
+
+def learn_families(X: FloatArray, columns: Sequence[Category | Number], families: Any) -> tuple[Family, ...]:
     """Choose the family of every column.
 
     Parameters
@@ -238,122 +222,79 @@ def learn_families(X: FloatArray, columns: Sequence[Category | Number], families
     --------
     >>> X = np.array([[0.0, 1.5], [1.0, 2.5], [0.0, 0.1]])
     >>> found = learn_families(X, [Number("sex"), Number("height")], "auto")
-    >>> [type(f).__name__ for f in found.families]
-    ['Categorical', 'Gaussian']
+    >>> [type(f).__name__ for f in found]
+    ['Levels', 'Gaussian']
     """
     names = [c.name for c in columns]
-    chosen, joint = _read_choice(families, names)
-    out: list[Family] = []
-    values: list[tuple[float, ...] | None] = [None] * len(columns)
-    for members in joint:
-        places = tuple(names.index(m) for m in members)
-        part = X[:, list(places)]
-        _refuse(bool(np.nanmin(part) < 0), names[places[0]], "multinomial", "negative values; it needs counts")
-        out.append(Multinomial(" + ".join(members), places, tuple(members)))
-    taken = {m for members in joint for m in members}
-    for j, column in enumerate(columns):
-        if column.name in taken:
-            continue
-        x = X[:, j]
-        kind = chosen.get(column.name, "auto")
-        if kind == "auto":
-            kind = _guess(x, column)
-        if isinstance(column, Category) and kind not in ("categorical", "bernoulli", "ordinal"):
-            raise InputError(
-                f"families: {column.name!r} holds text, which cannot be {kind}; choose 'categorical' or 'ordinal'."
-            )
-        family, values[j] = _make(kind, x, column, j)
-        out.append(family)
-    return Reading(tuple(out), tuple(values))
-
-
-def _read_choice(families: Any, names: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, ...]]]:
     if isinstance(families, str):
-        if families != "auto" and families not in FAMILIES:
-            raise unknown_name("families", families, ["auto", *FAMILIES], "family")
-        if families == "multinomial":
-            return {}, [tuple(names)]
-        return dict.fromkeys(names, families), []
+        families = {tuple(names): families}
     if not isinstance(families, Mapping):
         raise InputError(
             f"families={families!r} is neither a name nor a mapping of columns to names; pass 'auto' or a mapping."
         )
-    chosen: dict[str, str] = {}
-    joint: list[tuple[str, ...]] = []
+    alone, out = dict.fromkeys(names, "auto"), []
     for key, kind in families.items():
+        members = (key,) if isinstance(key, str) else tuple(key)
         if kind not in ("auto", *FAMILIES):
-            raise unknown_name(f"families[{key!r}]", kind, ["auto", *FAMILIES], "family")
-        for name in [key] if isinstance(key, str) else list(key):
-            if name not in names:
-                raise unknown_name("families", name, list(names))
-        if kind == "multinomial":
-            members = (key,) if isinstance(key, str) else tuple(key)
-            if len(members) < 2:
-                raise InputError(
-                    f"families: a multinomial needs several columns of counts; {key!r} is one. Pass a tuple of names."
-                )
-            joint.append(members)
-        else:
-            for name in [key] if isinstance(key, str) else list(key):
-                chosen[name] = kind
-    return chosen, joint
+            raise unknown_name("families", kind, ["auto", *FAMILIES], "family")
+        for name in members:
+            if name not in alone:
+                raise unknown_name("families", name, list(alone))
+        if kind != "multinomial":
+            alone |= dict.fromkeys(members, kind)
+            continue
+        places = tuple(names.index(m) for m in members)
+        if len(members) < 2 or np.nanmin(X[:, places]) < 0:
+            raise InputError(f"families: a multinomial needs counts in several columns; {listed(members)} has none.")
+        out.append(Levels(" + ".join(members), places, np.full(len(members), PSEUDO), members))
+        alone = {n: k for n, k in alone.items() if n not in members}
+    return (*out, *(_make(columns[j], j, X[:, j], alone[n]) for j, n in enumerate(names) if n in alone))
 
 
-def _guess(x: FloatArray, column: Category | Number) -> str:
-    if isinstance(column, Category):
-        return "categorical"
+def _make(column: Category | Number, j: int, x: FloatArray, kind: str) -> Family:
     seen = x[np.isfinite(x)]
-    if (seen == np.rint(seen)).all() and len(np.unique(seen[: 10 * FEW + 1000])) <= FEW and len(np.unique(seen)) <= FEW:
-        return "categorical"
-    return "gaussian"
-
-
-def _make(kind: str, x: FloatArray, column: Category | Number, j: int) -> tuple[Family, tuple[float, ...] | None]:
-    seen = x[np.isfinite(x)]
+    whole, text = bool((seen == np.rint(seen)).all()), isinstance(column, Category)
+    values = np.unique(seen)
+    if kind == "auto":
+        kind = "categorical" if text or (whole and len(values) <= FEW) else "gaussian"
+    reasons = {
+        "it holds text": text and kind not in ("categorical", "bernoulli"),
+        "it has negative values": kind in ("poisson", "exponential") and seen.min() < 0,
+        "it has values that are no counts": kind == "poisson" and not whole,
+        "it has not two different values": kind == "bernoulli" and len(values) != 2,
+        f"it has {len(values):,} different values; group them": kind == "categorical" and len(values) > MOST_VALUES,
+    }
+    for why, bad in reasons.items():
+        if bad:
+            raise InputError(f"families: {column.name!r} cannot be {kind}: {why}. Choose another family.")
+    center = float(seen.mean())
     if kind == "gaussian":
-        return Gaussian(column.name, j, float(seen.mean()), float(seen.var())), None
-    if kind == "poisson":
-        _refuse(bool((seen < 0).any() or (seen != np.rint(seen)).any()), column.name, kind, "values that are no counts")
-        return Poisson(column.name, j, float(seen.mean())), None
-    if kind == "exponential":
-        _refuse(bool((seen < 0).any()), column.name, kind, "negative values")
-        return Exponential(column.name, j, float(seen.mean())), None
-    values, counts = np.unique(seen, return_counts=True)
-    if kind == "bernoulli" and len(values) != 2:
-        _refuse(True, column.name, kind, f"{len(values)} different values; it needs two")
-    if kind != "bernoulli" and len(values) > max(1000, FEW):
-        _refuse(True, column.name, kind, f"{len(values):,} different values; group them")
+        squares = 2.0 * VARIANCE_WEIGHT * VARIANCE_SHARE * float(seen.var())
+        prior = np.array([2.0 * VARIANCE_WEIGHT, MEAN_WEIGHT, 0.0, squares])
+        return Gaussian(column.name, (j,), prior, center)
+    if kind in ("poisson", "exponential"):
+        make = Poisson if kind == "poisson" else Exponential
+        return make(column.name, (j,), np.array([PSEUDO, PSEUDO * center]))
     if isinstance(column, Category):
-        levels, own = tuple(str(v) for v in column.labels), None
-        counts = np.bincount(seen.astype(np.int64), minlength=len(levels))
+        levels, known = tuple(str(v) for v in column.labels), None
     else:
-        levels, own = tuple(f"{v:g}" for v in values), tuple(float(v) for v in values)
-    if kind == "ordinal":
-        if len(levels) < 2:
-            _refuse(True, column.name, kind, "one level")
-        return Ordinal(column.name, j, levels, ordinal_cuts(counts.astype(np.float64))), own
-    return Categorical(column.name, j, levels), own
+        levels, known = tuple(f"{v:g}" for v in values), tuple(float(v) for v in values)
+    return Levels(column.name, (j,), np.full(len(levels), PSEUDO), levels, known)
 
 
-def _refuse(bad: bool, name: str, kind: str, why: str) -> None:
-    if bad:
-        raise InputError(f"families: {name!r} cannot be {kind}: it has {why}. Choose another family.")
-
-
-def recode(X: FloatArray, reading: Reading, names: Sequence[str]) -> FloatArray:
+def recode(X: FloatArray, families: Sequence[Family], names: Sequence[str]) -> FloatArray:
     """Replace the values of columns with levels by the levels' numbers, (n, d).
 
     Examples
     --------
-    >>> reading = Reading((Categorical("age", 0, ("1", "5")),), ((1.0, 5.0),))
-    >>> recode(np.array([[5.0], [1.0]]), reading, ["age"]).ravel().tolist()
-    [1.0, 0.0]
+    >>> recode(np.array([[5.0], [1.0]]), [Levels("age", (0,), np.full(2, PSEUDO), ("1", "5"), (1.0, 5.0))], ["age"]).tolist()
+    [[1.0], [0.0]]
     """
     out = X.copy()
-    for j, values in enumerate(reading.values):
-        if values is None:
+    for family in families:
+        if not isinstance(family, Levels) or family.values is None:
             continue
-        known = np.asarray(values)
+        j, known = family.columns[0], np.asarray(family.values)
         seen = np.isfinite(X[:, j])
         place = np.clip(np.searchsorted(known, X[seen, j]), 0, len(known) - 1)
         strange = known[place] != X[seen, j]
@@ -361,7 +302,7 @@ def recode(X: FloatArray, reading: Reading, names: Sequence[str]) -> FloatArray:
             value = X[seen, j][np.argmax(strange)]
             raise InputError(
                 f"X: the column {names[j]!r} is {value:g} for somebody, a value the fit did not have; its values are "
-                f"{listed(values, 12)}. Recode it, or fit with families={{{names[j]!r}: 'gaussian'}}."
+                f"{listed(known.tolist(), 12)}. Recode it, or fit with families={{{names[j]!r}: 'gaussian'}}."
             )
         out[seen, j] = place
     return out

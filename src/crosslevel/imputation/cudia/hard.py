@@ -1,6 +1,6 @@
 """The deterministic algorithm (Algorithm 4, corrected): every person in one cluster, moved one at a time at the exact cost.
 
-    J = -sum_i log f(x_i | theta_{z_i}) + sum_p beta N_p |s_p - nbar_p'H|^2 / (2 tau^2) + ridge
+    J = -sum_i log f(x_i | theta_{z_i}) + sum_p N_p |s_p - nbar_p'H|^2 / (2 tau^2) + ridge
 
 Real columns have one variance for all clusters, which is estimated along. Moving people from cluster a to b changes J by a
 quadratic in their number, so all people of a pair move at once, at the best number. Every step lowers J. The paper's cost has a
@@ -14,137 +14,117 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.model import Parameters, Problem, log_density
-from crosslevel.imputation.cudia.posterior import random_start
-from crosslevel.imputation.cudia.regression import EtaPrior, design_of, solve_eta
-from crosslevel.imputation.cudia.sampling import Sites, make_sites
+from crosslevel.imputation.cudia.means import designs_of, solve_means
+from crosslevel.imputation.cudia.mixture import random_start
+from crosslevel.imputation.cudia.model import Fit, Parameters, Prior, Problem
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
 CONVERGED = 1e-10
 """The algorithm has ended when J falls by less than this share of itself."""
+MAX_SWEEPS = 100
 
 
-@dataclass(frozen=True)
-class HardFit:
-    """Result of the deterministic algorithm.
-
-    Attributes
-    ----------
-    parameters : Parameters
-        ``pi`` are the shares of the clusters, kept above zero.
-    Z : (R, K) int
-        People of each pair in each cluster.
-    path : (n_steps,)
-        J after every half step; it never rises.
-    converged : bool
-    """
-
-    parameters: Parameters
-    Z: Int64Array
-    path: FloatArray
-    converged: bool
+def fit_hard(problem: Problem, prior: Prior, rng: np.random.Generator, n_restarts: int = 4) -> Fit:
+    """Run the algorithm from several starts and keep the lowest J; shares of the clusters in ``pi`` are kept above zero."""
+    search = Search(problem, prior)
+    runs = [search.descend(random_start(problem, len(prior.alpha), rng)) for _ in range(n_restarts)]
+    at, Z, path, converged = min(runs, key=lambda run: run[2][-1])
+    n = problem.people(Z)[1]
+    at = replace(at, pi=(n + 0.5) / (n + 0.5).sum(axis=1, keepdims=True))
+    convergence = {"converged": converged, "objective": [float(v) for v in path[-5:]], "steps": len(path)}
+    return Fit(at, prior, n / problem.size[:, None], convergence)
 
 
-def _people(problem: Problem, Z: Int64Array) -> FloatArray:
-    """People of each atom in each cluster, (A, K)."""
-    n = np.zeros((problem.n_atoms, Z.shape[1]))
-    np.add.at(n, problem.atom, Z * (problem.weight / problem.count)[:, None])
-    return n
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Everything that stays the same during the search."""
+
+    problem: Problem
+    prior: Prior
+
+    def misfit(self, at: Parameters, Z: Int64Array) -> tuple[FloatArray, FloatArray]:
+        """By how much each published mean is above that of the people, and the weight of its square, (E,); 0 where there is none."""
+        sites = self.problem.sites
+        tau2 = np.repeat(at.tau2, [len(block.S) for block, _ in self.problem.published])
+        residual = sites.s - sites.total(at.H, self.problem.people(Z)[1])
+        return np.nan_to_num(residual), np.where(np.isnan(sites.s), 0.0, sites.size / (2 * tau2))
+
+    def objective(self, at: Parameters, Z: Int64Array) -> float:
+        """J, from scratch."""
+        residual, weight = self.misfit(at, Z)
+        fit = float(weight @ residual**2 - (self.problem.people(Z)[0] * self.problem.log_density(at.theta)).sum())
+        for family, t in zip(self.problem.families, at.theta, strict=True):
+            if not isinstance(family, Gaussian):
+                fit -= float((family.natural(t) @ family.prior).sum())
+        return fit - self.prior.of_means(at.H, at.tau2, np.zeros(len(at.tau2), dtype=bool))[0]
+
+    def descend(self, at: Parameters) -> tuple[Parameters, Int64Array, list[float], bool]:
+        """Alternate moves of people and updates of the clusters; also gives J after every half step, and whether it settled."""
+        problem, K = self.problem, at.pi.shape[1]
+        Z = np.zeros((len(problem.cell), K), dtype=np.int64)
+        Z[np.arange(len(Z)), problem.log_density(at.theta).argmax(axis=1)[problem.cell]] = problem.count
+        at = self.update(at, Z)
+        path = [self.objective(at, Z)]
+        for _ in range(MAX_SWEEPS):
+            self.sweep(at, Z)
+            path.append(self.objective(at, Z))
+            at = self.update(at, Z)
+            path.append(self.objective(at, Z))
+            at, Z = self.revive(at, Z, path)
+            if path[-3] - path[-1] <= CONVERGED * abs(path[-1]):  # a cluster that would raise J stays empty
+                return at, Z, path, True
+        return at, Z, path, False
+
+    def sweep(self, at: Parameters, Z: Int64Array) -> None:
+        """Offer every pair the best move, one after the other; Z is changed in place."""
+        _moves(Z, -self.problem.log_density(at.theta), at.H, *self.misfit(at, Z), self.problem.sites)
+
+    def update(self, at: Parameters, Z: Int64Array) -> Parameters:
+        """Best theta and eta for given clusters."""
+        problem = self.problem
+        by_cell, n = problem.people(Z)
+        theta = []
+        for family, t, sums in zip(problem.families, at.theta, problem.sums(by_cell), strict=True):
+            theta.append(_one_variance(family, t, sums) if isinstance(family, Gaussian) else family.peak(sums))
+        H = at.H.copy()
+        for j, design in enumerate(designs_of(problem, at, n / problem.size[:, None])):
+            A, b = design.normal(design.size / at.tau2[j])
+            H[:, j] = solve_means(A, b, self.prior, j, binary=bool(problem.binary[j]))
+        return replace(at, theta=tuple(theta), H=H)
+
+    def revive(self, at: Parameters, Z: Int64Array, path: list[float]) -> tuple[Parameters, Int64Array]:
+        """Give an empty cluster the worst-fitted pair, where that lowers J; ``path`` is prolonged."""
+        for k in np.flatnonzero(Z.sum(axis=0) == 0):
+            cost = -(Z * self.problem.log_density(at.theta)[self.problem.cell]).sum(axis=1)
+            worst = int(np.argmax(cost))
+            tried = Z.copy()
+            tried[worst] = 0
+            tried[worst, k] = self.problem.count[worst]
+            there = self.update(at, tried)
+            value = self.objective(there, tried)
+            if value < path[-1]:
+                at, Z = there, tried
+                path.append(value)
+        return at, Z
 
 
-def shares_of(problem: Problem, Z: Int64Array) -> FloatArray:
-    """Shares of the clusters among the people of each atom, nbar (A, K)."""
-    return _people(problem, Z) / problem.atom_weight[:, None]
-
-
-def objective(problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, beta: float) -> float:
-    """J, from scratch."""
-    each = (problem.weight / problem.count)[:, None]
-    fit = -float((Z * each * log_density(problem, at.theta)[problem.cell]).sum())
-    nbar = shares_of(problem, Z)
-    for block in problem.blocks:
-        away = np.where(np.isfinite(block.S), block.S - block.gather(nbar @ at.H[:, block.features]), 0.0)
-        fit += float((beta * block.size[:, None] / (2 * at.tau2[block.features]) * away**2).sum())
-    for family, t in zip(problem.families, at.theta, strict=True):
-        if not isinstance(family, Gaussian):
-            fit -= family.log_prior(t)[0]
-    return fit - prior.log_density(at.H, at.tau2, given_tau2(problem.hidden))[0]
-
-
-def given_tau2(hidden: tuple[str, ...]) -> tuple[str, ...]:
-    """Families of the hidden features where tau^2 is given, so that its prior is not part of the objective."""
-    return tuple("poisson" if kind == "gaussian" else kind for kind in hidden)
-
-
-def fit_hard(
-    problem: Problem,
-    n_clusters: int,
-    prior: EtaPrior,
-    rng: np.random.Generator,
-    *,
-    beta: float = 1.0,
-    n_restarts: int = 4,
-    max_sweeps: int = 100,
-) -> HardFit:
-    """Run the algorithm from several starts and keep the lowest J.
-
-    Parameters
-    ----------
-    beta : float
-        Weight of the published means; one is that of the count law.
-    """
-    fits = [
-        _descend(problem, random_start(problem, n_clusters, rng), prior, beta, max_sweeps) for _ in range(n_restarts)
-    ]
-    return min(fits, key=lambda f: float(f.path[-1]))
-
-
-def _descend(problem: Problem, at: Parameters, prior: EtaPrior, beta: float, max_sweeps: int) -> HardFit:
-    log_f = log_density(problem, at.theta)
-    Z = np.zeros((len(problem.cell), at.n_clusters), dtype=np.int64)
-    Z[np.arange(len(Z)), log_f.argmax(axis=1)[problem.cell]] = problem.count
-    sites = make_sites(problem)
-    at = _update(problem, at, Z, prior, beta)
-    path = [objective(problem, at, Z, prior, beta)]
-    converged = False
-    for _ in range(max_sweeps):
-        _sweep(problem, sites, at, Z, beta)
-        path.append(objective(problem, at, Z, prior, beta))
-        at = _update(problem, at, Z, prior, beta)
-        path.append(objective(problem, at, Z, prior, beta))
-        at, Z, path = _revive(problem, at, Z, prior, beta, path)
-        if path[-3] - path[-1] <= CONVERGED * abs(path[-1]):  # a cluster that would raise J stays empty
-            converged = True
-            break
-    n = _people(problem, Z)
-    pi = (n + 0.5) / (n + 0.5).sum(axis=1, keepdims=True)
-    return HardFit(replace(at, pi=pi), Z, np.array(path), converged)
-
-
-def _sweep(problem: Problem, sites: Sites, at: Parameters, Z: Int64Array, beta: float) -> None:
-    """Offer every pair the best move, one after the other; Z is changed in place."""
-    nbar = shares_of(problem, Z)
-    residual = sites.s.copy()
-    for b, j in enumerate(sites.feature):
-        np.subtract.at(residual, sites.equation[:, b], sites.step[:, b] * problem.atom_weight * (nbar @ at.H[:, j]))
-    lam = np.zeros(len(sites.s))
-    for b, j in enumerate(sites.feature):
-        e = np.unique(sites.equation[:, b])
-        lam[e] = beta * sites.size[e] / (2 * at.tau2[j])
-    lam[np.isnan(sites.s)] = 0.0
-    residual[np.isnan(residual)] = 0.0
-    D = -log_density(problem, at.theta)
-    each = problem.weight / problem.count
-    _moves(Z, D, problem.cell, problem.atom, each, at.H, sites.equation, sites.feature, sites.step, residual, lam)
+def _one_variance(family: Gaussian, free: FloatArray, sums: FloatArray) -> FloatArray:
+    """Mean of each cluster and one variance for all, without the prior, (K, 2)."""
+    n, _, first, second = (sums - family.prior).T
+    mean = np.where(n > 1e-9, first / np.maximum(n, 1e-300), free[:, 0] - family.center)
+    squares = float((second - 2 * mean * first + n * mean**2).sum())
+    var = max(squares / max(n.sum(), 1e-300), 1e-6 * family.variance)
+    return np.column_stack([family.center + mean, np.full(len(mean), np.log(var))])
 
 
 @njit()
-def _moves(Z, D, cell, atom, each, H, equation, feature, step, residual, lam):  # type: ignore[no-untyped-def]
+def _moves(Z, D, H, residual, lam, sites):  # type: ignore[no-untyped-def]
+    equation, feature, step = sites.equation, sites.feature, sites.step
     R, K = Z.shape
     B = len(feature)
     for i in range(R):
-        c, p, w = cell[i], atom[i], each[i]
+        c, p, w = sites.cell[i], sites.atom[i], sites.each[i]
         for a in range(K):
             have = Z[i, a]
             if have == 0:
@@ -173,49 +153,3 @@ def _moves(Z, D, cell, atom, each, H, equation, feature, step, residual, lam):  
                 for q in range(B):
                     e, j = equation[p, q], feature[q]
                     residual[e] -= number * w * step[p, q] * (H[to, j] - H[a, j])
-
-
-def _update(problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, beta: float) -> Parameters:
-    """Best theta and eta for given clusters."""
-    W = np.zeros((len(problem.X), at.n_clusters))
-    np.add.at(W, problem.cell, Z * (problem.weight / problem.count)[:, None])
-    theta = []
-    for family, t in zip(problem.families, at.theta, strict=True):
-        if isinstance(family, Gaussian):
-            x = problem.X[:, family.column]
-            seen = np.isfinite(x)
-            n = W[seen].sum(axis=0)
-            mean = np.where(n > 0, (x[seen] @ W[seen]) / np.maximum(n, 1e-300), t[:, 0])
-            squares = float((W[seen] * (x[seen, None] - mean) ** 2).sum())
-            var = max(squares / max(n.sum(), 1e-300), 1e-6 * family.variance)
-            theta.append(np.column_stack([mean, np.full(len(mean), np.log(var))]))
-        else:
-            theta.append(family.maximize(W, problem.X, t))
-    return replace(at, theta=tuple(theta), H=cluster_means(problem, at, shares_of(problem, Z), prior, beta))
-
-
-def cluster_means(problem: Problem, at: Parameters, nbar: FloatArray, prior: EtaPrior, beta: float) -> FloatArray:
-    """Best eta for given shares of the clusters, (K, d_u)."""
-    H = at.H.copy()
-    for j, kind in enumerate(problem.hidden):
-        design = design_of(problem, j, nbar)
-        H[:, j] = solve_eta(design.D, None, design.s, beta * design.size / at.tau2[j], prior, j, kind)
-    return H
-
-
-def _revive(
-    problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, beta: float, path: list[float]
-) -> tuple[Parameters, Int64Array, list[float]]:
-    """Give an empty cluster the worst-fitted pair, where that lowers J."""
-    for k in np.flatnonzero(Z.sum(axis=0) == 0):
-        cost = -(Z * log_density(problem, at.theta)[problem.cell]).sum(axis=1)
-        worst = int(np.argmax(cost))
-        tried = Z.copy()
-        tried[worst] = 0
-        tried[worst, k] = problem.count[worst]
-        there = _update(problem, at, tried, prior, beta)
-        value = objective(problem, there, tried, prior, beta)
-        if value < path[-1]:
-            at, Z = there, tried
-            path = [*path, value]
-    return at, Z, path

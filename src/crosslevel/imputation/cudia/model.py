@@ -1,9 +1,8 @@
-"""The arrays of a cross-level problem, its parameters, and how published means are distributed given them.
+"""The arrays of a cross-level problem, its parameters and priors, and how published means are distributed given them.
 
 People with the same row of x in the same place are one *pair* with a count, so the cost of everything depends on pairs, not on
-people. A place is an *atom*: the finest group that any published mean can tell apart. A *block* is a set of hidden features
-published for one partition of the atoms; a different partition per feature, or several nested levels of one feature, are several
-blocks.
+people. A place is an *atom*: the finest group that any published mean can tell apart. A *block* is the set of hidden features
+published for one partition of the atoms; features of different partitions are in different blocks.
 
 Likelihood ``cudia`` (the paper's, with its covariance corrected): the people of a group are a sample from its mix pi_p,
 
@@ -21,27 +20,30 @@ first (it is the error of the mean about that of the population) and is added to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from scipy import sparse
+from scipy.special import logit, softmax
 
 from crosslevel.imputation.cudia.families import Family
 from crosslevel.typing import BoolArray, FloatArray, Int64Array, IntArray
 
-HIDDEN_FAMILIES = ("gaussian", "bernoulli", "poisson", "exponential")
-"""Families of a hidden feature: they fix its variance inside a cluster, T_k."""
 LEAST = 1e-14
 """Added to variances: every eta of a binary feature may be at its bound."""
+TAU_SHAPE = 1.0
+"""Shape of the inverse-gamma prior of tau^2; its scale is the feature's spread. With few groups it must not be dropped."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """Published means of some hidden features in one partition.
 
     Attributes
     ----------
+    partition : int
     features : (d,) int
         Places of these features among the hidden ones.
     group : (A,) int
@@ -56,6 +58,7 @@ class Block:
         Published standard errors; NaN where none.
     """
 
+    partition: int
     features: Int64Array
     group: Int64Array
     share: FloatArray
@@ -63,27 +66,17 @@ class Block:
     size: FloatArray
     se: FloatArray
 
-    @property
-    def n_groups(self) -> int:
-        """Groups, Q."""
-        return len(self.S)
-
     @cached_property
     def plain(self) -> bool:
         """Whether atoms are groups, in the same order."""
         return len(self.group) == len(self.S) and bool((self.group == np.arange(len(self.S))).all())
 
-    @cached_property
-    def simple(self) -> bool:
-        """Whether every atom is a group by itself."""
-        return len(self.group) == len(self.S) and bool((np.bincount(self.group, minlength=len(self.S)) == 1).all())
-
-    def gather(self, per_atom: FloatArray) -> FloatArray:
-        """Average (A, ...) over the atoms of each group: (Q, ...)."""
+    def gather(self, per_atom: FloatArray, power: int = 1) -> FloatArray:
+        """Add up (A, ...) over the atoms of each group, by this power of their shares: (Q, ...)."""
         if self.plain:
             return per_atom
-        out = np.zeros((self.n_groups, *per_atom.shape[1:]))
-        np.add.at(out, self.group, per_atom * self.share.reshape(-1, *[1] * (per_atom.ndim - 1)))
+        out = np.zeros((len(self.S), *per_atom.shape[1:]))
+        np.add.at(out, self.group, per_atom * self.share.reshape(-1, *[1] * (per_atom.ndim - 1)) ** power)
         return out
 
     def spread(self, per_group: FloatArray) -> FloatArray:
@@ -93,14 +86,50 @@ class Block:
         return per_group[self.group] * self.share.reshape(-1, *[1] * (per_group.ndim - 1))
 
 
-@dataclass(frozen=True)
+class Sites(NamedTuple):
+    """People and published means as the sweeps over people take them.
+
+    Attributes
+    ----------
+    cell, atom : (R,) int
+    each : (R,)
+        Weight of one person of the pair.
+    equation : (A, B) int
+        Published means that the people of an atom take part in.
+    feature : (B,) int
+        Hidden feature of each.
+    step : (A, B)
+        What one unit of weight in the atom adds to the mean, per unit of eta.
+    s, noise, size : (E,)
+        Published mean (NaN: none), variance of publication, people.
+    """
+
+    cell: Int64Array
+    atom: Int64Array
+    each: FloatArray
+    equation: Int64Array
+    feature: Int64Array
+    step: FloatArray
+    s: FloatArray
+    noise: FloatArray
+    size: FloatArray
+
+    def total(self, per_person: FloatArray, n: FloatArray) -> FloatArray:
+        """Mean of what a person of a cluster adds (K, d_u) over the people n (A, K) behind each published mean, (E,)."""
+        out = np.zeros(len(self.s))
+        for b, j in enumerate(self.feature):
+            np.add.at(out, self.equation[:, b], self.step[:, b] * (n @ per_person[:, j]))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """People in pairs of (distinct row, atom), and the published means.
 
     Attributes
     ----------
     X : (C, d_x)
-        Distinct rows of x; categorical columns are coded 0..L-1, NaN is missing.
+        Distinct rows of x; columns with levels are coded 0..L-1, NaN is missing.
     families : tuple of Family
     cell, atom : (R,) int
         Row and place of each pair.
@@ -108,10 +137,14 @@ class Problem:
         People of the pair, or their survey weights scaled to one a person on average.
     count : (R,) int
         People of the pair.
-    n_atoms : int
+    size : (A,)
+        People of each atom.
+    places : (A, L) int
+        Group of each atom in each partition.
     blocks : tuple of Block
-    hidden : tuple of str
-        Family of each hidden feature.
+    binary : (d_u,) bool
+        Whether each hidden feature is yes or no, or a number.
+    likelihood : {"cudia", "count"}
     """
 
     X: FloatArray
@@ -120,52 +153,113 @@ class Problem:
     atom: Int64Array
     weight: FloatArray
     count: Int64Array
-    n_atoms: int
+    size: FloatArray
+    places: Int64Array
     blocks: tuple[Block, ...]
-    hidden: tuple[str, ...]
+    binary: BoolArray
+    likelihood: str
 
-    @property
-    def n_hidden(self) -> int:
-        """Hidden features, d_u."""
-        return len(self.hidden)
+    @cached_property
+    def published(self) -> tuple[tuple[Block, int], ...]:
+        """Block and column of each hidden feature."""
+        found = {int(j): (block, c) for block in self.blocks for c, j in enumerate(block.features)}
+        return tuple(found[j] for j in range(len(found)))
 
-    @property
-    def atom_weight(self) -> FloatArray:
-        """People of each atom, (A,)."""
-        return np.bincount(self.atom, self.weight, self.n_atoms).astype(np.float64)
+    @cached_property
+    def plain(self) -> bool:
+        """Whether atoms are groups, of every partition."""
+        return all(block.plain for block in self.blocks)
 
+    @cached_property
+    def sites(self) -> Sites:
+        """The blocks as one list of published means."""
+        first = np.cumsum([0, *(len(block.S) for block, _ in self.published)])
+        return Sites(
+            self.cell,
+            self.atom,
+            self.weight / self.count,
+            np.column_stack([e + block.group for e, (block, _) in zip(first, self.published, strict=False)]),
+            np.arange(len(self.published)),
+            np.column_stack([block.share / self.size for block, _ in self.published]),
+            np.concatenate([block.S[:, c] for block, c in self.published]),
+            np.concatenate([np.nan_to_num(block.se[:, c]) ** 2 for block, c in self.published]),
+            np.concatenate([block.size for block, _ in self.published]),
+        )
+
+    @cached_property
+    def statistics(self) -> sparse.csr_array:
+        """Statistics of every distinct row for all families, (C, M)."""
+        return statistics(self.families, self.X)
+
+    @cached_property
     def centers(self) -> FloatArray:
         """Mean of the published means of each hidden feature, weighted by people, (d_u,)."""
-        total, weight = np.zeros(self.n_hidden), np.zeros(self.n_hidden)
+        out = np.zeros(len(self.binary))
         for block in self.blocks:
             seen = np.isfinite(block.S)
-            total[block.features] += (np.where(seen, block.S, 0.0) * block.size[:, None]).sum(axis=0)
-            weight[block.features] += (seen * block.size[:, None]).sum(axis=0)
-        return total / np.maximum(weight, 1e-300)
+            total = (np.where(seen, block.S, 0.0) * block.size[:, None]).sum(axis=0)
+            out[block.features] = total / np.maximum((seen * block.size[:, None]).sum(axis=0), 1e-300)
+        return out
 
+    @cached_property
     def spreads(self) -> FloatArray:
         """A scale of the variance inside clusters for each hidden feature, (d_u,).
 
-        Binary, count and waiting-time features have it from their mean; for real ones it is the variance of the published means
-        between groups, the only thing in the data with the right units.
+        Binary features have it from their mean; for numbers it is the variance of the published means between groups, the only thing
+        in the data with the right units.
         """
-        center = self.centers()
-        out = np.zeros(self.n_hidden)
-        for j, kind in enumerate(self.hidden):
-            if kind != "gaussian":
-                out[j] = hidden_variance(np.full((1, 1), center[j]), (kind,), np.ones(1))[0, 0]
-                continue
-            for block in self.blocks:
-                for column in np.flatnonzero(block.features == j):
-                    seen = np.isfinite(block.S[:, column])
-                    away = (block.S[seen, column] - center[j]) ** 2
-                    out[j] = max(out[j], float(np.average(away, weights=block.size[seen])) if seen.any() else 0.0)
-        return np.maximum(out, 1e-8 * np.maximum(1.0, center**2))
+        center = self.centers
+        out = center * (1.0 - center)
+        for block in self.blocks:
+            away = np.where(np.isfinite(block.S), (block.S - center[block.features]) ** 2, 0.0) * block.size[:, None]
+            people = (np.isfinite(block.S) * block.size[:, None]).sum(axis=0)
+            between = away.sum(axis=0) / np.maximum(people, 1e-300)
+            out[block.features] = np.where(self.binary[block.features], out[block.features], between)
+        return np.asarray(np.maximum(out, 1e-8 * np.maximum(1.0, center**2)))
+
+    def sums(self, W: FloatArray) -> list[FloatArray]:
+        """Sums of each family's statistics over weighted rows (C, K), with those of its prior: (K, m) each."""
+        prior = np.concatenate([f.prior for f in self.families])
+        cuts = np.cumsum([len(f.prior) for f in self.families])[:-1]
+        return np.split((self.statistics.T @ W).T + prior, cuts, axis=1)
+
+    def peak(self, W: FloatArray) -> tuple[FloatArray, ...]:
+        """Most probable parameters of x for weights of the rows in each cluster (C, K)."""
+        return tuple(f.peak(s) for f, s in zip(self.families, self.sums(W), strict=True))
+
+    def log_density(self, theta: Sequence[FloatArray]) -> FloatArray:
+        """Log density of every distinct row in every cluster, (C, K)."""
+        return log_density(self.statistics, self.families, theta)
+
+    def people(self, Z: Int64Array) -> tuple[FloatArray, FloatArray]:
+        """People of each row (C, K) and atom (A, K) in each cluster, for people of each pair (R, K)."""
+        by_cell, by_atom = np.zeros((len(self.X), Z.shape[1])), np.zeros((len(self.size), Z.shape[1]))
+        weighted = Z * self.sites.each[:, None]
+        np.add.at(by_cell, self.cell, weighted)
+        np.add.at(by_atom, self.atom, weighted)
+        return by_cell, by_atom
+
+    def without_people(self) -> Problem:
+        """Give the problem of a saved model: families, sizes and published means, enough to impute."""
+        nobody = np.zeros(0, dtype=np.int64)
+        X = np.zeros((0, self.X.shape[1]))
+        return replace(self, X=X, cell=nobody, atom=nobody, weight=np.zeros(0), count=nobody)
 
 
-@dataclass(frozen=True)
+def statistics(families: Sequence[Family], X: FloatArray) -> sparse.csr_array:
+    """Statistics of rows for all families, (C, M)."""
+    return sparse.csr_array(sparse.hstack([f.statistics(X) for f in families]))
+
+
+def log_density(rows: sparse.csr_array, families: Sequence[Family], theta: Sequence[FloatArray]) -> FloatArray:
+    """Log density of rows, given by their statistics, in every cluster, (C, K)."""
+    natural = np.hstack([f.natural(t) for f, t in zip(families, theta, strict=True)])
+    return np.asarray(rows @ natural.T)
+
+
+@dataclass(frozen=True, eq=False)
 class Parameters:
-    """Everything that is estimated.
+    """Everything that is estimated; many draws of it have one axis more, the first.
 
     Attributes
     ----------
@@ -181,10 +275,15 @@ class Parameters:
     H: FloatArray
     tau2: FloatArray
 
-    @property
-    def n_clusters(self) -> int:
-        """Clusters, K."""
-        return self.pi.shape[1]
+    @classmethod
+    def joined(cls, many: Sequence[Parameters], how: Callable[..., FloatArray]) -> Parameters:
+        """Stack many parameters, or average them: ``how`` is ``np.stack`` or ``np.mean``."""
+        theta = tuple(how([p.theta[i] for p in many], axis=0) for i in range(len(many[0].theta)))
+        return cls(theta, *(how([getattr(p, name) for p in many], axis=0) for name in ("pi", "H", "tau2")))
+
+    def at(self, i: int) -> Parameters:
+        """The i-th of many draws."""
+        return Parameters(tuple(t[i] for t in self.theta), self.pi[i], self.H[i], self.tau2[i])
 
     def reordered(self, order: IntArray) -> Parameters:
         """The same with the clusters in another order."""
@@ -193,264 +292,148 @@ class Parameters:
         return Parameters(tuple(np.ascontiguousarray(t[order]) for t in self.theta), pi, self.H[order], self.tau2)
 
 
-def log_density(problem: Problem, theta: Sequence[FloatArray]) -> FloatArray:
-    """Log density of every distinct row in every cluster, (C, K)."""
-    first, *rest = [f.log_density(t, problem.X) for f, t in zip(problem.families, theta, strict=True)]
-    for other in rest:
-        first = first + other
-    return first
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Priors of the mixes and of the clusters' hidden means.
 
-
-def hidden_variance(H: FloatArray, hidden: Sequence[str], tau2: FloatArray) -> FloatArray:
-    """Variance of the hidden features inside each cluster, T (K, d_u).
-
-    Parameters
+    Attributes
     ----------
-    H : (K, d_u)
-        Cluster means eta.
-    hidden : sequence of str
-    tau2 : (d_u,)
-        Variance of the real-valued features, shared by the clusters.
+    alpha : (K,)
+        Exponents of the Dirichlet of the mixes.
+    learn : bool
+        Whether these are learned.
+    precision, center : (d_u,)
+        Of the normal prior of a feature's eta (inside its bounds), or of logit eta; the center is on the scale of eta.
+    on_logit : (d_u,) bool
+    scale : (d_u,)
+        Of the prior of tau^2.
+    """
+
+    alpha: FloatArray
+    learn: bool
+    precision: FloatArray
+    center: FloatArray
+    on_logit: BoolArray
+    scale: FloatArray
+
+    def of_mix(self, logits: FloatArray) -> tuple[float, FloatArray]:
+        """Log prior of mixes given by logits (A, K), with its gradient.
+
+        The density is that of pi itself, not of its logits; learned exponents below one are taken as one, since a mode at the edge
+        would say that a cluster is absent for certain.
+        """
+        pi = softmax(logits, axis=1)
+        extra = np.maximum(self.alpha - 1.0, 0.0)
+        return float((np.log(np.maximum(pi, 1e-300)) @ extra).sum()), extra - extra.sum() * pi
+
+    def of_means(self, H: FloatArray, tau2: FloatArray, free: BoolArray) -> tuple[float, FloatArray, FloatArray]:
+        """Log prior of eta, and of the tau^2 that are free, with gradients in both."""
+        inside, middle = np.where(self.on_logit, H, 0.5), np.where(self.on_logit, self.center, 0.5)
+        away = np.where(self.on_logit, logit(inside) - logit(middle), H - self.center)
+        by_H = -self.precision * away / np.where(self.on_logit, inside * (1.0 - inside), 1.0)
+        of_tau2 = (TAU_SHAPE + 1.0) * np.log(tau2) + self.scale / tau2
+        by_tau2 = np.where(free, (self.scale / tau2 - TAU_SHAPE - 1.0) / tau2, 0.0)
+        return -0.5 * float((self.precision * away**2).sum()) - float(of_tau2[free].sum()), by_H, by_tau2
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fit by any method.
+
+    Attributes
+    ----------
+    parameters : Parameters
+    prior : Prior
+    shares : (A, K)
+        Expected shares of the clusters in each atom.
+    convergence : dict
+        ``converged``, and what it rests on.
+    """
+
+    parameters: Parameters
+    prior: Prior
+    shares: FloatArray
+    convergence: dict[str, Any]
+
+    def reordered(self, order: IntArray) -> Fit:
+        """The same with the clusters in another order."""
+        prior, shares = replace(self.prior, alpha=self.prior.alpha[order]), np.ascontiguousarray(self.shares[:, order])
+        return Fit(self.parameters.reordered(order), prior, shares, self.convergence)
+
+
+def hidden_variance(H: FloatArray, tau2: FloatArray, binary: BoolArray) -> FloatArray:
+    """Variance of the hidden features inside each cluster, T (K, d_u): numbers share tau^2.
 
     Examples
     --------
-    >>> hidden_variance(np.array([[0.5, 2.0]]), ["bernoulli", "gaussian"], np.array([1.0, 9.0])).tolist()
+    >>> hidden_variance(np.array([[0.5, 2.0]]), np.array([1.0, 9.0]), np.array([True, False])).tolist()
     [[0.25, 9.0]]
     """
-    T = np.empty_like(H)
-    for j, kind in enumerate(hidden):
-        if kind == "bernoulli":
-            T[:, j] = H[:, j] * (1.0 - H[:, j])
-        elif kind == "poisson":
-            T[:, j] = H[:, j]
-        elif kind == "exponential":
-            T[:, j] = H[:, j] ** 2
-        else:
-            T[:, j] = tau2[j]
-    return T
+    return np.where(binary, H * (1.0 - H), tau2)
 
 
-def plain_block(
-    S: npt.ArrayLike, sizes: npt.ArrayLike, se: npt.ArrayLike | None = None, features: Sequence[int] | None = None
-) -> Block:
-    """Make the block of means published for every atom.
+def moments(problem: Problem, block: Block, at: Parameters) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Mean (Q, d) and covariance (Q, d, d) of the means of a block, and which entries of the latter depend on the parameters.
 
-    Examples
-    --------
-    >>> plain_block([[0.1], [0.2]], [30, 40]).simple
-    True
+    ``at.pi`` are the mixes (likelihood "cudia"), or the shares of the clusters among the people ("count").
     """
-    means = np.asarray(S, dtype=np.float64)
-    errors = np.full(means.shape, np.nan) if se is None else np.asarray(se, dtype=np.float64)
-    places = np.arange(means.shape[1]) if features is None else np.asarray(features)
-    atoms = np.arange(len(means))
-    return Block(places, atoms, np.ones(len(means)), means, np.asarray(sizes, dtype=np.float64), errors)
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Distribution of the means of a block.
-
-    Attributes
-    ----------
-    mean : (Q, d)
-    cov : (Q, d, d)
-        With published standard errors.
-    moved : (Q, d, d) bool
-        Entries of ``cov`` that depend on the parameters.
-    """
-
-    mean: FloatArray
-    cov: FloatArray
-    moved: BoolArray
-
-
-@dataclass(frozen=True)
-class Slopes:
-    """Gradient of the log likelihood of all blocks.
-
-    Attributes
-    ----------
-    value : float
-    pi : (A, K)
-    H : (K, d_u)
-    tau2 : (d_u,)
-    """
-
-    value: float
-    pi: FloatArray
-    H: FloatArray
-    tau2: FloatArray
-
-
-def marginal_moments(block: Block, pi: FloatArray, H: FloatArray, T: FloatArray) -> Moments:
-    """Mean and covariance of a block under the paper's likelihood.
-
-    Parameters
-    ----------
-    block : Block
-    pi : (A, K)
-    H, T : (K, d_u)
-
-    Examples
-    --------
-    >>> eta = np.array([[0.0], [1.0]])
-    >>> m = marginal_moments(plain_block([[0.4]], [50]), np.array([[0.6, 0.4]]), eta, eta * (1 - eta))
-    >>> m.mean.tolist(), m.cov.round(6).tolist()  # a binary feature: mu (1 - mu) / N
-    ([[0.4]], [[[0.0048]]])
-    """
-    h, t = H[:, block.features], T[:, block.features]
-    mean = pi @ h
-    away = h[None] - mean[:, None]
-    inside = np.einsum("ak,akj,akl->ajl", pi, away, away)
-    inside[:, np.arange(h.shape[1]), np.arange(h.shape[1])] += pi @ t
-    return _published(block, block.gather(mean), block.gather(inside) / block.size[:, None, None], add=False)
-
-
-def count_moments(block: Block, nbar: FloatArray, H: FloatArray, T: FloatArray) -> Moments:
-    """Mean and covariance of a block given the shares of the clusters among its people, nbar (A, K)."""
-    d = len(block.features)
-    cov = np.zeros((block.n_groups, d, d))
-    cov[:, np.arange(d), np.arange(d)] = block.gather(nbar @ T[:, block.features]) / block.size[:, None]
-    return _published(block, block.gather(nbar @ H[:, block.features]), cov, add=True)
-
-
-def _published(block: Block, mean: FloatArray, cov: FloatArray, *, add: bool) -> Moments:
-    given = np.isfinite(block.se) & (block.se > 0)
-    moved = np.ones(cov.shape, dtype=bool)
+    h, t = at.H[:, block.features], hidden_variance(at.H, at.tau2, problem.binary)[:, block.features]
+    mean, diagonal = at.pi @ h, np.arange(h.shape[1])
+    inside: FloatArray = np.zeros((*mean.shape, h.shape[1]))
+    if problem.likelihood == "cudia":
+        away = h[None] - mean[:, None]
+        inside = np.einsum("ak,akj,akl->ajl", at.pi, away, away)
+    inside[:, diagonal, diagonal] += at.pi @ t
+    cov = block.gather(inside) / block.size[:, None, None]
+    given, moved = block.se > 0, np.ones(cov.shape, dtype=bool)
     if given.any():
-        d = cov.shape[1]
-        diagonal = np.zeros_like(cov)
-        diagonal[:, np.arange(d), np.arange(d)] = np.where(given, block.se, 0.0) ** 2
-        if not add:
+        if problem.likelihood == "cudia":
             moved = ~(given[:, :, None] | given[:, None, :])
             cov = np.where(moved, cov, 0.0)
-        cov = cov + diagonal
-    return Moments(mean, cov, moved)
+        cov[:, diagonal, diagonal] += np.where(given, block.se, 0.0) ** 2
+    return block.gather(mean), cov, moved
 
 
-def moments_of(likelihood: str) -> Callable[[Block, FloatArray, FloatArray, FloatArray], Moments]:
-    """Give the function that computes the moments of a block under a likelihood."""
-    return marginal_moments if likelihood == "cudia" else count_moments
+def score(S: FloatArray, mean: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log density of published means (Q,), and its gradient in the mean (Q, d) and in the covariance (Q, d, d).
 
-
-def log_normal(S: FloatArray, moments: Moments) -> FloatArray:
-    """Log density of published means, (Q,); a mean that is missing is left out."""
-    if S.shape[1] > 1:
-        return score(S, moments)[0]
-    var = moments.cov[:, 0, 0] + LEAST
-    value = -0.5 * ((S[:, 0] - moments.mean[:, 0]) ** 2 / var + np.log(2 * np.pi * var))
-    return np.where(np.isfinite(S[:, 0]), value, 0.0)
-
-
-def score(S: FloatArray, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Log density (Q,), and its gradient in the mean (Q, d) and in the covariance (Q, d, d)."""
+    A mean that is missing is left out.
+    """
     seen = np.isfinite(S)
     both = seen[:, :, None] & seen[:, None, :]
-    d = S.shape[1]
-    cov = np.where(both, moments.cov, np.eye(d))
-    cov = cov + LEAST * np.eye(d)
-    residual = np.where(seen, S, moments.mean) - moments.mean
-    if d == 1:
-        inverse = 1.0 / cov
-        log_det = np.log(cov[:, 0, 0])
-    else:
-        inverse = np.linalg.inv(cov)
-        log_det = np.linalg.slogdet(cov)[1]
+    eye = np.eye(S.shape[1])
+    cov = np.where(both, cov, eye) + LEAST * eye
+    residual = np.where(seen, S - mean, 0.0)
+    alone = len(eye) == 1
+    inverse: Any = 1.0 / cov if alone else np.linalg.inv(cov)
+    log_det = np.log(cov[:, 0, 0]) if alone else np.linalg.slogdet(cov)[1]
     weighted = np.einsum("qjl,ql->qj", inverse, residual)
     value = -0.5 * ((residual * weighted).sum(axis=1) + log_det + seen.sum(axis=1) * np.log(2 * np.pi))
     by_cov = 0.5 * (weighted[:, :, None] * weighted[:, None, :] - inverse)
-    return value, np.where(seen, weighted, 0.0), np.where(both & moments.moved, by_cov, 0.0)
+    return value, np.where(seen, weighted, 0.0), np.where(both, by_cov, 0.0)
 
 
-def marginal_slopes(problem: Problem, pi: FloatArray, H: FloatArray, tau2: FloatArray) -> Slopes:
-    """Log likelihood of all published means under the paper's likelihood, with its gradient in pi, eta and tau^2."""
-    T = hidden_variance(H, problem.hidden, tau2)
-
-    def of_block(block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
-        at, by_mean, by_cov = score(block.S, marginal_moments(block, pi, H, T))
-        G = block.spread(by_cov / block.size[:, None, None])
-        g = block.spread(by_mean) - 2.0 * np.einsum("ajl,al->aj", G, pi @ H[:, block.features])
-        return at, g, G
-
-    return _add_blocks(problem, pi, H, T, of_block)
+def fit_of_means(problem: Problem, at: Parameters) -> FloatArray:
+    """Log density of the published means: of every atom (A,) where atoms are groups, or of all together (1,)."""
+    found = [score(b.S, *moments(problem, b, at)[:2])[0] for b in problem.blocks]
+    return np.asarray(np.sum(found, axis=0) if problem.plain else [np.concatenate(found).sum()])
 
 
-def given_x_slopes(
-    problem: Problem, mean_r: FloatArray, cross: FloatArray, H: FloatArray, tau2: FloatArray
-) -> tuple[Slopes, FloatArray]:
-    """Log likelihood of the published means given x, z summed out, under the likelihood ``count``.
-
-    Each person's hidden value is independent given x, with mean e = sum_k r_k eta_k, so the mean of an atom has variance
-    ``(1/N^2) sum_i [ sum_k r_ik (T_k + eta_k eta_k') - e_i e_i' ]``.
-
-    Parameters
-    ----------
-    mean_r : (A, K), cross : (A, d_u, d_u)
-        Means over the people of each atom: of r, and of e e'.
-
-    Returns
-    -------
-    Slopes
-        ``pi`` is the gradient in ``mean_r``; ``H`` lacks what goes through ``cross``.
-    by_cross : (A, d_u, d_u)
-    """
-    T = hidden_variance(H, problem.hidden, tau2)
-    by_cross = np.zeros_like(cross)
-
-    def of_block(block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
-        f = block.features
-        h = H[:, f]
-        inside = np.einsum("ak,kj,kl->ajl", mean_r, h, h) - cross[:, f[:, None], f]
-        inside[:, np.arange(len(f)), np.arange(len(f))] += mean_r @ T[:, f]
-        cov = block.gather(inside) / block.size[:, None, None]
-        at, by_mean, by_cov = score(block.S, _published(block, block.gather(mean_r @ h), cov, add=True))
-        G = block.spread(by_cov / block.size[:, None, None])
-        by_cross[:, f[:, None], f] -= G
-        return at, block.spread(by_mean), G
-
-    return _add_blocks(problem, mean_r, H, T, of_block), by_cross
-
-
-def _add_blocks(
-    problem: Problem,
-    mix: FloatArray,
-    H: FloatArray,
-    T: FloatArray,
-    of_block: Callable[[Block], tuple[FloatArray, FloatArray, FloatArray]],
-) -> Slopes:
-    """Add up the log likelihoods of the blocks and their gradients in the mix, eta and tau^2.
-
-    Parameters
-    ----------
-    of_block : callable
-        Gives log densities (Q,), and gradients in the atoms' means (A, d) and second moments (A, d, d).
-    """
-    value, by_mix, by_H, by_tau2 = 0.0, np.zeros_like(mix), np.zeros_like(H), np.zeros(problem.n_hidden)
+def slopes_of_means(problem: Problem, at: Parameters) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+    """Log likelihood of all published means, likelihood "cudia", with its gradient in pi, eta and tau^2."""
+    pi, T = at.pi, hidden_variance(at.H, at.tau2, problem.binary)
+    value, by_pi, by_H, by_tau2 = 0.0, np.zeros_like(pi), np.zeros_like(at.H), np.zeros_like(at.tau2)
     for block in problem.blocks:
         f = block.features
-        at, g, G = of_block(block)
-        value += float(at.sum())
-        own_mix, own_H, own_tau2 = _chain(mix, g, G, H[:, f], T[:, f], [problem.hidden[j] for j in f])
-        by_mix += own_mix
-        by_H[:, f] += own_H
-        by_tau2[f] += own_tau2
-    return Slopes(value, by_mix, by_H, by_tau2)
-
-
-def _chain(
-    mix: FloatArray, g: FloatArray, G: FloatArray, h: FloatArray, t: FloatArray, kinds: Sequence[str]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Carry gradients in the atoms' means (A, d) and second moments (A, d, d) back to the mix, eta and tau^2."""
-    diagonal = np.einsum("ajj->aj", G)
-    by_mix = g @ h.T + diagonal @ t.T + np.einsum("kj,ajl,kl->ak", h, G, h)
-    by_h = mix.T @ g + 2.0 * np.einsum("ak,ajl,kl->kj", mix, G, h)
-    through_t = mix.T @ diagonal
-    by_tau2 = np.zeros(h.shape[1])
-    for j, kind in enumerate(kinds):
-        if kind == "gaussian":
-            by_tau2[j] = through_t[:, j].sum()
-        else:
-            slope = {"bernoulli": 1.0 - 2.0 * h[:, j], "poisson": np.ones(len(h)), "exponential": 2.0 * h[:, j]}[kind]
-            by_h[:, j] += through_t[:, j] * slope
-    return by_mix, by_h, by_tau2
+        h, t, yes = at.H[:, f], T[:, f], problem.binary[f]
+        mean, cov, moved = moments(problem, block, at)
+        found, by_mean, by_cov = score(block.S, mean, cov)
+        value += float(found.sum())
+        G = block.spread(np.where(moved, by_cov, 0.0) / block.size[:, None, None])
+        g = block.spread(by_mean) - 2.0 * np.einsum("ajl,al->aj", G, pi @ h)
+        diagonal = np.einsum("ajj->aj", G)
+        by_pi += g @ h.T + diagonal @ t.T + np.einsum("kj,ajl,kl->ak", h, G, h)
+        through_t = pi.T @ diagonal
+        by_H[:, f] = pi.T @ g + 2.0 * np.einsum("ak,ajl,kl->kj", pi, G, h) + np.where(yes, through_t * (1 - 2 * h), 0.0)
+        by_tau2[f] = np.where(yes, 0.0, through_t.sum(axis=0))
+    return value, by_pi, by_H, by_tau2

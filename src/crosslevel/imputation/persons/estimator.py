@@ -83,8 +83,7 @@ class CrossLevelImputer(Imputer):
     Notes
     -----
     Shrinkage is fixed, not chosen. Evidence and leaving groups out both judge how well *means* are predicted; the error here is
-    confounding, which means cannot show, and both choose far too little shrinkage. A hidden feature published for several
-    partitions is taken from the one with the most groups.
+    confounding, which means cannot show, and both choose far too little shrinkage.
 
     A saved or pickled model keeps the distinct rows of X with their counts by group, of which ``estimate``, ``slopes`` and
     ``check_totals`` are made, but neither the order of people nor their weights. Where a column is continuous, distinct rows are people:
@@ -226,8 +225,8 @@ class CrossLevelImputer(Imputer):
         self._cells = cells
         known = {} if known_rates is None else read_known(known_rates, given, cells, families)
         self.hidden_ = tuple(
-            fit_hidden(given.finest(name), cells, self.design_, settings, family, self._scale(name), known.get(name))
-            for name, family in families.items()
+            fit_hidden(p, cells, self.design_, settings, families[p.name], self._scale(p.name), known.get(p.name))
+            for p in given.published
         )
         told = {"gradient": "gradient", "restarts_apart": "apart", "steps": "steps"}
         found: dict[str, Any] = {n: {h.name: getattr(h.fit, own) for h in self.hidden_} for n, own in told.items()}

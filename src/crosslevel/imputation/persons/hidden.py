@@ -15,7 +15,7 @@ from crosslevel.data.published import Published
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, read_range
-from crosslevel.imputation.match_means import draw_bernoulli, draw_means, shift_mean
+from crosslevel.imputation.match_means import draw_bernoulli, draw_means, inverse_link, match
 from crosslevel.imputation.persons.model import (
     LATENT_SD,
     Fit,
@@ -23,7 +23,6 @@ from crosslevel.imputation.persons.model import (
     Known,
     Settings,
     fit_slopes,
-    probabilities,
     sampling_variance,
 )
 from crosslevel.imputation.persons.uncertainty import Members, anchors_of
@@ -87,11 +86,11 @@ def read_families(model: Any, given: Inputs) -> dict[str, str]:
                 raise unknown_name(argument, name, list(given.hidden), "hidden feature")
     own = model.family
     found = {n: own.get(n, "bernoulli") if isinstance(own, Mapping) else own for n in given.hidden}
-    for name, family in found.items():
+    for published, (name, family) in zip(given.published, found.items(), strict=True):
         if family not in FAMILIES:
             raise unknown_name("family", family, FAMILIES, "family")
         if family == "bernoulli":
-            read_range(given, name, 0.0, 1.0, f" For a number pass family={{{name!r}: 'gaussian'}}.")
+            read_range(given, published, f" For a number pass family={{{name!r}: 'gaussian'}}.")
     scaled = list(model.scale) if isinstance(model.scale, Mapping) else list(found)
     if model.scale is not None and all(found[n] == "bernoulli" for n in scaled):
         checks.refuse_idle(model, ["scale"], "on features that are yes or no; pass family='gaussian'")
@@ -128,13 +127,13 @@ def fit_hidden(
     fit = fit_slopes(Z, design.reach, groups, n, settings)
     f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
     group = cells.pair_group[:, published.partition]
-    value, shift = probabilities(f[None], group, cells.weight, published.mean, binary=binary)
+    value, shift = match(f[None], group, cells.weight, published.mean, binary=binary)
     for _ in range(0 if known is None else MOST_ROUNDS):
-        before = np.nan_to_num(_filled(shift[0], published.mean))
+        before = shift[0]
         fit = fit_slopes(Z, design.reach, groups, n, settings, known, before)
         f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
-        value, shift = probabilities(f[None], group, cells.weight, published.mean, binary=binary)
-        if np.abs(np.nan_to_num(_filled(shift[0], published.mean)) - before).max() < 1e-7 * groups.unit:
+        value, shift = match(f[None], group, cells.weight, published.mean, binary=binary)
+        if np.abs(shift[0] - before).max() < 1e-7 * groups.unit:
             break
     unit, noise = (1.0 if binary else groups.unit), np.nan
     if not binary:
@@ -154,14 +153,9 @@ def fit_hidden(
         unit=unit,
         noise=noise,
         fit=fit,
-        shift=np.nan_to_num(_filled(shift[0], published.mean)),
+        shift=shift[0],
         error=np.nan_to_num(published.se),
     )
-
-
-def _filled(shift: FloatArray, mean: FloatArray) -> FloatArray:
-    """Give groups in which nobody or everybody has the feature a shift that says so."""
-    return np.where(np.isnan(shift) & (mean <= 0), -745.0, np.where(np.isnan(shift) & (mean >= 1), 745.0, shift))
 
 
 def _groups(published: Published, cells: Cells, n: FloatArray, binary: bool, scale: float | None) -> Groups:
@@ -202,17 +196,13 @@ def members_of(hidden: Hidden, design: Design, cells: Cells, fitted: Cells | Non
     f = Z @ hidden.fit.beta + hidden.fit.intercept
     if fitted is None:
         anchors = None
-        value = probabilities(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)[0][0]
+        value = match(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)[0][0]
     else:
         anchors = anchors_of(members_of(hidden, design, fitted))
-        value = _inverse_link(f + hidden.shift[group], binary=hidden.binary)
+        value = inverse_link(f + hidden.shift[group], binary=hidden.binary)
     noise = np.nan if hidden.binary else hidden.noise
     known = ~np.isnan(hidden.mean)
     return Members(Z, group, cells.weight, cells.weight_squared, value, known, noise, hidden.error, anchors)
-
-
-def _inverse_link(f: FloatArray, *, binary: bool) -> FloatArray:
-    return np.asarray(special.expit(f)) if binary else f
 
 
 def person_values(hidden: Hidden, design: Design, cells: Cells, *, match_means: bool) -> FloatArray:
@@ -221,7 +211,7 @@ def person_values(hidden: Hidden, design: Design, cells: Cells, *, match_means: 
         return members_of(hidden, design, cells).value[cells.pair]
     group = cells.pair_group[:, hidden.partition]
     f = (design.matrix(cells.X) @ hidden.fit.beta + hidden.fit.intercept)[cells.pair_cell] + hidden.shift[group]
-    return _inverse_link(f, binary=hidden.binary)[cells.pair]
+    return inverse_link(f, binary=hidden.binary)[cells.pair]
 
 
 def class_probabilities(hidden: tuple[Hidden, ...], design: Design, cells: Cells, X: FloatArray) -> FloatArray:
@@ -256,8 +246,8 @@ def _unseen(hidden: Hidden, design: Design, cells: Cells, X: FloatArray) -> Floa
     here = ~np.isnan(mean)
     weight, f = cells.weight[here], scores(cells.X)[cells.pair_cell[here]]
     average = np.average(mean[here], weights=weight)
-    _, shift = probabilities(f[None], np.zeros(len(f), dtype=np.intp), weight, np.array([average]))
-    return np.asarray(special.expit(scores(X) + _filled(shift[0], np.array([average]))))
+    _, shift = match(f[None], np.zeros(len(f), dtype=np.intp), weight, np.array([average]))
+    return np.asarray(special.expit(scores(X) + shift[0]))
 
 
 def draw(
@@ -292,22 +282,23 @@ def draw(
         own = theta + root @ rng.standard_normal(len(theta))
         f = (Z @ own[1:] + own[0])[cells.pair_cell]
         f = f + np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)[pair_group]
-        mean = draw_means(hidden.mean, hidden.error, rng, "bernoulli" if hidden.binary else "gaussian")
+        mean = draw_means(hidden.mean, hidden.error, rng, binary=hidden.binary)
         if fitted is None:
             target = mean
-            value = probabilities(f[None], pair_group, cells.weight, mean, binary=hidden.binary)[0][0]
+            value = match(f[None], pair_group, cells.weight, mean, binary=hidden.binary)[0][0]
         else:
             target = np.full(len(mean), np.nan)
             Z_home, cell, home_group = at_home
             f_home = (Z_home @ own[1:] + own[0])[cell]
-            _, shift = probabilities(f_home[None], home_group, home.weight, mean, binary=hidden.binary)
-            value = _inverse_link(f + np.nan_to_num(_filled(shift[0], mean))[pair_group], binary=hidden.binary)
+            _, shift = match(f_home[None], home_group, home.weight, mean, binary=hidden.binary)
+            value = inverse_link(f + shift[0][pair_group], binary=hidden.binary)
         person = value[cells.pair]
         if values and hidden.binary:
             person = draw_bernoulli(person, group, target, rng, weight)
         elif values:
             noisy = person + np.sqrt(hidden.noise) * rng.standard_normal(len(person))
-            person = shift_mean(noisy, group, target, weight)
+            each = np.ones(len(group)) if weight is None else weight
+            person = match(noisy[None], group, each, target, binary=False)[0][0]
         out[s] = person
     return out
 

@@ -95,5 +95,5 @@ def _known(
         )
     else:
         variance = se**2
-    published = given.finest(feature)
+    published = given.published[given.hidden.index(feature)]
     return Known(W, cells.pair_cell, cells.pair_group[:, published.partition], rate, variance)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg, sparse, special
 
 from crosslevel.errors import ConvergenceError
-from crosslevel.numerics.logit_shift import logit, shift_to_total
+from crosslevel.numerics.logit_shift import logit
 from crosslevel.typing import FloatArray, IntArray
 
 LATENT_SD = float(np.pi / np.sqrt(3.0))
@@ -225,6 +225,14 @@ def fit_slopes(
     )
 
 
+def mean_slopes(W: Any, Z: FloatArray, p: FloatArray, *, binary: bool) -> FloatArray:
+    """Give the derivative of the link of every mean W p in the slopes of the scores, (P, K)."""
+    if not binary:
+        return np.asarray(W @ Z)
+    m = np.clip(W @ p, 1e-300, 1.0 - 1e-16)
+    return np.asarray((W @ ((p * (1.0 - p))[:, None] * Z)) / (m * (1.0 - m))[:, None])
+
+
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """Observed means: shares of people, their scores and offsets, links of the means and precisions."""
@@ -263,11 +271,7 @@ class _Problem:
         gradient, hessian = self.prior * theta, np.diag(self.prior)
         for rows in self.rows:
             f, p = rows.means(theta, self.binary)
-            if self.binary:
-                m = special.expit(f)
-                J = (rows.W @ ((p * (1.0 - p))[:, None] * rows.Z)) / (m * (1.0 - m))[:, None]
-            else:
-                J = rows.W @ rows.Z
+            J = mean_slopes(rows.W, rows.Z, p, binary=self.binary)
             gradient = gradient - J.T @ (rows.precision * (rows.y - f))
             hessian = hessian + (J.T * rows.precision) @ J
         return gradient, hessian
@@ -298,38 +302,3 @@ def _descend(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, int]:
         f"the slopes did not converge in {MOST_STEPS} steps (gradient {np.abs(gradient).max():.2g}); check the published means, or "
         "hold the slopes more strongly with a smaller shrinkage_groups."
     )
-
-
-def probabilities(
-    f: FloatArray, group: IntArray, weight: FloatArray, mean: FloatArray, *, binary: bool = True
-) -> tuple[FloatArray, FloatArray]:
-    """Shift the predictions of each group by one constant, so that their mean is the published one.
-
-    Parameters
-    ----------
-    f : (n_draws, M)
-        z'beta + a of each member.
-    group : (M,) int
-    weight : (M,)
-    mean : (P,)
-        NaN where there is none and nothing is shifted.
-    binary : bool
-
-    Returns
-    -------
-    value : (n_draws, M)
-    shift : (n_draws, P)
-
-    Examples
-    --------
-    >>> value, shift = probabilities(np.array([[0.0, 1.0]]), np.array([0, 0]), np.ones(2), np.array([0.3]))
-    >>> round(float(value.mean()), 12)
-    0.3
-    """
-    if binary:
-        found = shift_to_total(f, weight, group, mean)
-        return found.rate, found.shift
-    total = np.bincount(group, weight, len(mean))
-    now = np.array([np.bincount(group, weight * row, len(mean)) for row in f])
-    shift = mean - now / np.maximum(total, 1e-300)
-    return f + np.where(np.isnan(shift), 0.0, shift)[:, group], shift

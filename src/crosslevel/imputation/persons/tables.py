@@ -13,7 +13,7 @@ from crosslevel.imputation.design import Design
 from crosslevel.imputation.estimate import naive_means
 from crosslevel.imputation.inputs import Schema
 from crosslevel.imputation.persons.hidden import Hidden
-from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes
+from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes, mean_slopes
 from crosslevel.imputation.persons.uncertainty import Members, mean_interval, mean_spread, share_interval
 from crosslevel.typing import FloatArray, IntArray
 
@@ -87,9 +87,7 @@ def totals_columns(
         row = W[[p]]
         value = special.expit(f) if hidden.binary else f
         mean[p] = (row @ value)[0]
-        q = value * (1.0 - value) if hidden.binary else np.ones(len(f))
-        J = (row @ (q[:, None] * np.column_stack([np.ones(len(Z)), Z])))[0]
-        J = J / (mean[p] * (1.0 - mean[p]) if hidden.binary else 1.0)
+        J = mean_slopes(row, np.column_stack([np.ones(len(Z)), Z]), value, binary=hidden.binary)[0]
         sd[p] = np.sqrt(J @ fit.Sigma @ J + fit.t_b**2 + hidden.variance[p])
     if not np.isfinite(hidden.unit):
         sd[:] = np.nan
