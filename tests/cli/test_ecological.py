@@ -306,7 +306,7 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
         (("--group-counts", "race=white:a,white:b"), "--group-counts race=white:a,white:b"),
         (("--group-counts", "race=vap_white"), "has the one level 'vap_white'"),
         (("--group-counts", "race=vap_white,vap_red"), "vap_red"),
-        ((*groups, "--model", "regression"), "--group-counts is not an option of --model regression"),
+        ((*groups, "--model", "regression"), "people is a GroupCounts"),
         ((), "PLACES is missing"),
     ):
         done = crosslevel(*asked, *wrong, "--out", "no", cwd=tmp_path, code=2)

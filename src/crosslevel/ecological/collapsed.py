@@ -524,6 +524,5 @@ def measure_approximation(
         shift += float(((rate[0] - rate[1]) ** 2).sum())
         error += float(((np.sqrt(at[0].variance / at[1].variance) - 1.0) ** 2).sum())
         n += len(near)
-    return Approximation(
-        cells.n_locations, len(cells.points), n, 100.0 * float(np.sqrt(shift / n)), float(np.sqrt(error / n))
-    )
+    sizes = (cells.n_locations, len(cells.points), n)
+    return Approximation(*sizes, 100.0 * float(np.sqrt(shift / n)), float(np.sqrt(error / n)))

@@ -443,7 +443,7 @@ def check_nouns(people: object, places: object) -> None:
         )
     if not isinstance(people, People):
         raise InputError(
-            f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) or, where a model takes it, GroupCounts."
+            f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...) (EcologicalInference takes GroupCounts too)."
         )
     if people.cluster == people.place:
         raise InputError(f"cluster={people.cluster!r} names the places themselves; name the column of households.")

@@ -76,9 +76,7 @@ def run_pass(
             state = _sum_here(people, recipe, feature_map, engine, checkpoint, total, tell)
     rows = int(sum(bag[0] for key, bag in state.bags.items() if not recipe.subgroups or key[-1] == ALL))
     if rows != total:
-        raise InputError(
-            f"people had {total:,} rows, and {rows:,} when they were embedded; leave them alone meanwhile."
-        )
+        raise InputError(f"people had {total:,} rows, and {rows:,} when they were embedded; embed them again.")
     return state
 
 
@@ -149,15 +147,15 @@ class Checkpoint:
         except (OSError, ValueError) as error:  # too long, a null byte, half a pair of surrogates
             raise FileError(f"checkpoint={str(self.path)[:80]!r} is no name of a file ({error!s:.80}).") from error
         if not there:
-            raise FileError(f"checkpoint={str(self.path)!r}: its folder does not exist. Make it first.")
+            raise FileError(f"checkpoint={str(self.path)!r}: its folder does not exist.")
         clear_parts(self.path)  # a pass that was killed while it wrote left one, and this one may never write
         if not begun:
             return 0, 0
         facts = self._read(state)
         if facts["job"] != self.job:
             raise InputError(
-                f"checkpoint={str(self.path)!r} belongs to another job (other people, columns, bags, embedding or version); name another "
-                "file, or delete this one to begin anew."
+                f"checkpoint={str(self.path)!r} belongs to another job (other people, columns, bags, embedding or version); "
+                "delete it to begin anew."
             )
         return facts["files"], facts["rows"]
 
@@ -202,4 +200,4 @@ class Checkpoint:
             *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, TypeError, EOFError, AttributeError),
             RuntimeError,  # "encrypted", and unknown compression, which is a NotImplementedError
         ) as error:
-            raise FileError(f"{self.path} is not a whole checkpoint ({error}); delete it to begin anew.") from error
+            raise FileError(f"{self.path} is not a whole checkpoint ({error}); delete it.") from error

@@ -127,8 +127,8 @@ def _by_column(by: str | Sequence[str], covariates: pa.Table, cells: Cells) -> S
 def _by_condition(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subgroups:
     conditions = [read_expression(text, f"by[{name!r}]", covariates.schema) for name, text in by.items()]
     members = np.column_stack([mask_of(covariates, condition) for condition in conditions])[cells.row]
-    for name, some in zip(by, members.any(axis=0), strict=True):
-        if not some:
+    for g, name in enumerate(by):
+        if not members[:, g].any():
             raise InputError(f"by[{name!r}]: no row fulfils {by[name]!r}; correct the condition or leave it out.")
     keys = pa.table({"subgroup": [str(name) for name in by]})
     columns = [column for condition in conditions for column in condition.columns]
