@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from crosslevel.data import place_cells
 from crosslevel.data.columns import Category, Encoder, Number
 from crosslevel.data.expressions import read_expression
-from crosslevel.data.sql import quoted
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import Bins, Labels, count_people
+from crosslevel.data.sql import quoted
 from crosslevel.errors import InputError, TooManyKindsError
 
 RACES, KEYS = ["a", "b", "it's"], ["x", "y", "z"]

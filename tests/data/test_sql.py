@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from crosslevel.data.people import People
+from crosslevel.data.sql import open_table
 from crosslevel.errors import CrosslevelError, FileError, InputError
 
 READ = {
@@ -98,3 +100,13 @@ def test_what_is_not_one_set_of_files_is_refused(tmp_path):
         "a": [1.0, 1.5],
         "b": [None, "x"],
     }
+
+
+def test_a_forked_process_opens_a_database_of_its_own():
+    table = open_table({"age": [30, 41]})
+    assert table.answer("select max(age) as age from people")["age"].to_pylist() == [41]
+    child = os.fork()
+    if child == 0:
+        found = table.answer("select max(age) as age from people")["age"].to_pylist()
+        os._exit(0 if found == [41] else 1)
+    assert os.waitpid(child, 0)[1] == 0

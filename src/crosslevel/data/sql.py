@@ -64,6 +64,10 @@ def constant(value: object) -> str:
     return repr(value) if isinstance(value, int | float) else quoted(str(value), "'")
 
 
+LEFT_BEHIND: list[Any] = []
+"""Databases of a process that this one was forked from."""
+
+
 def quoted(name: str, mark: str = '"') -> str:
     """Quote the name of a column, or text.
 
@@ -255,6 +259,7 @@ class Local(Table):
         import duckdb
 
         self.files, self.orders, self.lock = tuple(files), {}, threading.RLock()
+        self.given, self.process = table, os.getpid()
         self.errors = duckdb.Error
         self.connection = duckdb.connect(":memory:")
         if table is None and format_of(files[0]) == "arrow":
@@ -319,8 +324,15 @@ class Local(Table):
             typed.append(f"cast({quoted(name)} as {kind}) as {quoted(name)}")
         return typed
 
+    def _connect_in_forks(self) -> None:
+        """Open a database anew in a process that was forked: the threads of the other one have not come along."""
+        if self.process != os.getpid():
+            LEFT_BEHIND.append(self.connection)  # closing it would wait for its threads
+            self.__init__(self.given, self.files)  # type: ignore[misc]
+
     def answer(self, sql: str, where: str = "") -> pa.Table:
         """Run a query on ``people``, kept where a condition holds."""
+        self._connect_in_forks()
         with self.lock, self._said():
             return self.connection.sql(self.query(sql, where)).to_arrow_table()
 
@@ -328,6 +340,7 @@ class Local(Table):
         self, sql: str, rows: int, where: str = "", file: Path | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
         """Run a query whose answer need not fit in memory, on one of ``parts`` if that is named."""
+        self._connect_in_forks()
         with self.lock, self._said():
             yield from self.connection.sql(self.query(sql, where, file)).to_arrow_reader(rows)
 
