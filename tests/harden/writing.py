@@ -321,6 +321,7 @@ def run_permissions(door: Door, rng: random.Random, until: float) -> None:
                     door.note("wrong", f"{name}: it was done")
                 elif not refused:
                     door.note("hang" if process.ended == "hang" else "crash", f"{name}: {process.value}")
+            _people_files(folder)
             process = forked(_as_nobody, lambda: _unwritable(folder))
             door.cases += 1
             if process.ended != "done" or not np.array_equal(process.value, _reference()[1]):
@@ -333,7 +334,6 @@ def run_permissions(door: Door, rng: random.Random, until: float) -> None:
 def _unwritable(folder: Path) -> np.ndarray:
     warnings.simplefilter("ignore")
     model = _reference()[0]
-    _people_files(folder)
     passes.EVERY = 0.0
     return model.transform(_people(folder / "people"), checkpoint=folder / "closed" / "new.state").values
 

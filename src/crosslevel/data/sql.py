@@ -115,9 +115,11 @@ def find_files(
             raise FileError(f"{argument} is an empty file name; name a file, a folder or a pattern.")
         here = Path(text)
         if here.is_dir():
-            own = [
-                one for one in sorted(here.iterdir()) if format_of(one, formats) and not one.name.startswith((".", "_"))
-            ]
+            try:
+                inside = sorted(here.iterdir())
+            except OSError as error:
+                raise FileError(f"{argument}={text!r} cannot be read ({error.strerror}).") from error
+            own = [one for one in inside if format_of(one, formats) and not one.name.startswith((".", "_"))]
         elif not here.exists() and (found_here := matching(text)):
             own = found_here
         else:
@@ -383,7 +385,8 @@ def names_of(path: Path) -> list[str]:
             raise FileError(
                 f"{path} cannot be read as Parquet: it is truncated, damaged or of another format."
             ) from error
-    return next(csv.reader([_first_line(path)], delimiter=delimiter_of(path)), [])
+    names = next(csv.reader([_first_line(path)], delimiter=delimiter_of(path)), [])
+    return [name or f"column{i}" for i, name in enumerate(names)]  # the index of a frame has no name
 
 
 def delimiter_of(path: Path) -> str:
