@@ -30,7 +30,7 @@ print(f"{np.mean(0.02 * (age - 50)):.3f}")
 
 # %%
 # Groups, and the differences between them.
-groups = {"young": "age < 40", "middle": "40 <= age < 65", "old": "age >= 65"}
+groups = {"young": "age < 40", "middle": "age >= 40 and age < 65", "old": "age >= 65"}
 print(model.effects(by=groups).select(term="letter").summary())
 model.effects(by=groups).select(term="letter").plot()
 
