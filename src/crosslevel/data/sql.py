@@ -369,9 +369,11 @@ class _Said:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, (RuntimeError, self.errors)) and "interrupted" in str(error).casefold():
+            raise KeyboardInterrupt from error  # Ctrl-C met a query
         if isinstance(error, self.errors):
             said = [line for line in str(error).splitlines() if line and not line.startswith("Original Line")]
-            if "Memory" in said[0] or "INTERRUPT" in said[0]:
+            if "Memory" in said[0]:
                 return
             raise self.sentence(f"{self.what} cannot be read: {' '.join(said[:2])}") from error
 
