@@ -59,16 +59,18 @@ def drawn():
     """Wait until a chart has been drawn (again): ``drawn(page, n)`` for the n-th chart.
 
     Colors and sizes reach a page with its next frame, and a headless browser on a busy machine may stop making frames;
-    a screenshot asks for one.
+    a screenshot asks for one, and a window of another height has its media asked anew.
     """
     from playwright.sync_api import TimeoutError as Late
 
     def wait(page, n=0, times=1):
-        for _ in range(10):
+        for k in range(30):
             try:
-                page.wait_for_function(CHART, arg=[n, times], polling=50, timeout=PATIENCE / 10)
+                page.wait_for_function(CHART, arg=[n, times], polling=50, timeout=PATIENCE / 30)
             except Late:
                 page.bring_to_front()
+                size = page.viewport_size
+                page.set_viewport_size({"width": size["width"], "height": size["height"] + (-1) ** k})
                 page.screenshot()
             else:
                 return page.locator(".chart").nth(n)
