@@ -1,0 +1,164 @@
+"""The judge scores as the formulas say, every task loads or says what is missing, and no method is given the truth."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import bench
+import numpy as np
+import pandas as pd
+import pytest
+from bench import environments, page
+from bench.cases import Case, Method
+from bench.run import CASE_COLUMNS, ask
+from bench.scoring import lines, standard_error
+from bench.tasks import effects, labels, tables
+
+
+def test_a_case_is_judged_as_by_brute_force():
+    rng = np.random.default_rng(0)
+    truth, estimate, cost = rng.random(40), rng.random(40), rng.random(40)
+    low, high = estimate - 0.2 * rng.random(40), estimate + 0.2 * rng.random(40)
+    error = coverage = width = score = 0.0
+    for t, e, c, a, b in zip(truth, estimate, cost, low, high, strict=True):
+        error += c * abs(e - t)
+        coverage += (a <= t <= b) / 40
+        width += 100 * (b - a) / 40
+        missed = a - t if t < a else t - b if t > b else 0.0
+        score += 100 * (b - a + 2 / 0.05 * missed) / 40
+    found = bench.judge(Case("one", {}, truth, cost), estimate, low, high)
+    assert found == pytest.approx([error, coverage, width, score], rel=1e-12)
+    assert bench.judge(Case("one", {}, truth, cost), estimate)[0] == pytest.approx(error)
+    assert np.isnan(bench.judge(Case("one", {}, truth, cost), estimate)[1:]).all()
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.array([0.0, np.nan])])
+def test_an_answer_that_is_none_is_refused(wrong):
+    with pytest.raises(ValueError):
+        bench.judge(Case("one", {}, np.zeros(2), 1.0), wrong)
+
+
+def test_differences_are_paired_by_unit_and_taken_on_what_both_answered():
+    rows = [
+        ("m", "a", 1.0),
+        ("m", "a", 3.0),
+        ("m", "b", 5.0),
+        ("m", "c", 9.0),
+        ("r", "a", 1.5),
+        ("r", "b", 4.0),
+        ("r", "d", 0.0),
+    ]
+    cases = pd.DataFrame([("t", m, u, e, 1.0, 0.0, e) for m, u, e in rows], columns=CASE_COLUMNS)
+    mine, reference = lines(cases, "r", ["m", "r"])
+    assert mine.units == 3
+    assert mine.means["error"] == pytest.approx((2 + 5 + 9) / 3)
+    differences = np.array([2 - 1.5, 5 - 4])
+    assert mine.differences["error"] == pytest.approx((differences.mean(), differences.std(ddof=1) / np.sqrt(2)))
+    assert not reference.differences
+    assert np.isnan(standard_error(np.array([1.0])))
+
+
+def test_the_error_of_a_table_is_the_share_of_people_in_a_wrong_cell():
+    rng = np.random.default_rng(1)
+    cells = rng.integers(1, 50, (6, 3, 2)).astype(float)
+    case = tables.of_cells("t", cells, "demographic")
+    guess = rng.dirichlet(np.ones(2), 3)
+    whole = cells.sum(axis=0)
+    wrong = 50 * np.abs(guess * whole.sum(axis=1, keepdims=True) - whole).sum() / whole.sum()
+    assert bench.judge(case, guess)[0] == pytest.approx(wrong)
+    np.testing.assert_array_equal(case.given["groups"], cells.sum(axis=2))
+
+
+def _survey(n_places=6, households=400):
+    rng = np.random.default_rng(2)
+    household = np.repeat(np.arange(households), 2)
+    frame = {c: rng.integers(0, 3, len(household)) for c in (*labels.FEATURES, *labels.ASKED)}
+    frame |= {"place": household // 2 % n_places, "weight": rng.integers(1, 9, len(household)), "household": household}
+    people = pd.DataFrame(frame | {"label": rng.integers(0, 2, len(household))})
+    return people, pd.DataFrame({"lon": np.zeros(n_places), "lat": np.arange(n_places) * 1.0})
+
+
+def test_composition_and_totals_of_a_hidden_label_come_from_different_people():
+    people, places = _survey()
+    first = people["household"] % 2 == 0
+    case = labels.ask(people[first], people[~first], people, places, "label", "health")
+    assert set(case.given["household"].tolist()) == set(people["household"][first])
+    other = people[~first]
+    rate = [np.average(g["label"], weights=g["weight"]) for _, g in other.groupby("place")]
+    places_there = sorted(other["place"].unique())
+    given = case.given["place_yes"][places_there] / case.given["place_all"][places_there]
+    np.testing.assert_allclose(given, rate)
+    changed = people.assign(label=np.where(first, 1 - people["label"], people["label"]))
+    again = labels.ask(changed[first], changed[~first], changed, places, "label", "health")
+    for name, values in case.given.items():  # the answers of those who make up the composition reach no method
+        np.testing.assert_array_equal(values, again.given[name])
+    assert not any("disability" in name for name in case.given)
+
+
+@pytest.mark.parametrize("name", bench.TASKS)
+def test_every_task_loads_or_says_what_is_missing(name, monkeypatch):
+    task = bench.TASKS[name]
+    assert task.reference in {m.name for m in bench.METHODS if m.answers(task)}
+    if not task.missing():
+        case = next(iter(task.cases(Path(os.environ.get("CROSSLEVEL_DATA", ".")), False)))
+        assert np.isfinite(case.truth).all()
+        assert np.shape(case.cost) in ((), case.truth.shape)
+        flat = [np.ravel(v) for v in case.given.values() if np.size(v) == case.truth.size and v.dtype.kind == "f"]
+        assert not any(np.allclose(v, case.truth) for v in flat)
+    monkeypatch.delenv("CROSSLEVEL_DATA", raising=False)
+    if task.needs:
+        assert task.missing()
+        with pytest.raises(FileNotFoundError):
+            task.load()
+
+
+def test_families_and_states_that_are_scored_are_not_those_learned_from():
+    assert not set(labels.LEARNED) & set(labels.SCORED)
+    assert not {n for names in labels.FRESH.values() for n in names} & {
+        n for names in labels.OLD.values() for n in names
+    }
+
+
+def test_the_true_effects_of_the_designs():
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    expected = [np.mean(np.cos(X[:, 0]) + 0.6 * X[:, 2]), X[:, 1].mean(), 0.6 * X[:, 0].mean()]
+    np.testing.assert_allclose(effects.average_effects(X, effects.smooth), expected, atol=1e-8)
+    switch = np.array([[0.0, 2.0], [1.0, 3.0], [1.0, 5.0]])
+    np.testing.assert_allclose(effects.average_effects(switch, lambda X: X[:, 0] * X[:, 1]), [10 / 3, 2 / 3], atol=1e-8)
+
+
+def test_a_method_in_a_process_of_its_own_is_scored_as_in_this_one(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import numpy as np\n\n\ndef line(given):\n    if len(given['y']) == 100:\n        raise ValueError('too few')\n"
+        "    assert set(given) == {'X', 'y'}\n    return np.linalg.lstsq(given['X'], given['y'], rcond=None)[0]\n"
+    )
+    task = bench.TASKS["effects"]
+    cases = [c for c in task.load() if c.unit in ("D2, smooth", "E10, one column")]
+    done = ask(Method("line", "effects", f"{file}:line"), task, cases, 60, False)
+    assert [done.summary[i] for i in (2, 3, 6)] == [8, 4, "ValueError: too few"]
+    for row, case in zip(done.rows, cases, strict=False):
+        estimate = np.linalg.lstsq(case.given["X"], case.given["y"], rcond=None)[0]
+        assert row[3] == pytest.approx(bench.judge(case, estimate)[0], abs=1e-4)
+    shown = page.tables([done], [task])
+    assert "line (4 of 8 cases)" in shown
+
+
+def test_what_is_not_installed_keeps_its_row(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    environments.r_version.cache_clear()
+    task = bench.TASKS["effects"]
+    done = ask(Method("R KRLS", "effects", "krls", "R:KRLS"), task, task.load()[:1], 60, False)
+    assert done.rows == []
+    assert "not installed" in page.tables([done], [task])
+    environments.r_version.cache_clear()
+
+
+def test_methods_import_nothing_of_the_benchmark():
+    names = {m.function.partition(":")[0] for m in bench.METHODS if not m.environment.startswith("R:")}
+    folder = environments.WORKER.parent
+    for name in names:
+        assert "bench" not in (folder / f"{name.replace('.', '/')}.py").read_text().replace("benchmark", "")
+    assert sys.executable == environments.interpreter("")[0]
