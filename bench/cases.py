@@ -29,6 +29,8 @@ class Case:
         What an absolute error of each answer costs; the error of the case is their sum.
     scale : float
         By which widths and interval scores are multiplied: 100 where answers are shares.
+    power : float
+        Of the absolute errors that are summed: 2 where squares are.
     """
 
     unit: str
@@ -36,6 +38,7 @@ class Case:
     truth: FloatArray
     cost: FloatArray | float
     scale: float = 100.0
+    power: float = 1.0
 
 
 @dataclass(frozen=True)

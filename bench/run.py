@@ -71,9 +71,13 @@ def _judged(method: Method, task: Task, cases: Sequence[Case], folder: Path, kin
         if said.exists():
             why = why or said.read_text().splitlines()[0][:160]
             continue
+        try:
+            scores = judge(case, *read_answer(folder / f"{k:04}.answer"))
+        except ValueError as error:
+            why = why or str(error)
+            continue
         answered.append(k)
-        made = read_answer(folder / f"{k:04}.answer")
-        rows.append([task.name, method.name, case.unit, *(round(v, 4) for v in judge(case, *made))])
+        rows.append([task.name, method.name, case.unit, *(round(v, 4) for v in scores)])
     ran = json.loads((folder / "run.json").read_text())
     seconds = float(np.median(np.array(ran["seconds"])[answered])) if answered else float("nan")
     summary = [task.name, method.name, len(cases), len(rows), round(seconds, 3), round(ran["memory"]), why, kind]

@@ -68,16 +68,18 @@ lphom <- function() {
 }
 # mice has no means of groups: it is given the places as further rows; intervals by Rubin's rules
 mice_means <- function() {
-  person <- array_of("X"); place <- array_of("place"); mean <- array_of("mean"); asked <- array_of("asked")
+  person <- array_of("X"); place <- array_of("place"); mean <- array_of("mean"); asked <- array_of("asked"); cells <- array_of("cells")
   of_place <- apply(person, 2, function(column) tapply(column, place, base::mean))
   rows <- data.frame(rbind(of_place, person), hidden = c(mean, rep(NA, nrow(person))))
   found <- quietly(quote(mice::mice(rows, m = 20, seed = 0, printFlag = FALSE)))
   filled <- sapply(1:20, function(k) mice::complete(found, k)$hidden[-seq_along(mean)])
-  t(apply(asked, 1, function(question) {
-    each <- filled[person[, question[1] + 1] == question[2], , drop = FALSE]
-    pooled <- mice::pool.scalar(colMeans(each), apply(each, 2, var) / nrow(each), n = nrow(each))
-    pooled$qbar + c(0, -1, 1) * qt(0.975, pooled$df) * sqrt(pooled$t)
-  }))
+  pooled <- function(member) {
+    each <- filled[member, , drop = FALSE]
+    of_all <- mice::pool.scalar(colMeans(each), apply(each, 2, var) / nrow(each), n = nrow(each))
+    of_all$qbar + c(0, -1, 1) * qt(0.975, of_all$df) * sqrt(of_all$t)
+  }
+  rbind(t(apply(asked, 1, function(q) pooled(person[, q[1] + 1] == q[2]))),
+        t(apply(cells, 1, function(cell) pooled(rowSums(person == matrix(cell, nrow(person), ncol(person), byrow = TRUE)) == ncol(person)))))
 }
 # respondents raked to the composition of the people, and to the totals of all places
 survey_raked <- function() {
@@ -106,6 +108,13 @@ krls <- function() {
   found <- quietly(quote(KRLS::krls(X = array_of("X"), y = array_of("y"), print.level = 0)))
   average <- as.vector(found$avgderivatives); error <- sqrt(as.vector(found$var.avgderivatives))
   cbind(average, average - 1.96 * error, average + 1.96 * error)
+}
+
+# ages behind bins by the penalized composite link model
+ungroup <- function() {
+  edges <- array_of("edges")
+  found <- quietly(quote(ungroup::pclm(x = edges[-length(edges)], y = array_of("y"), nlast = edges[length(edges)] - edges[length(edges) - 1])))
+  cbind(found$fitted, found$ci$lower, found$ci$upper)
 }
 
 given <- commandArgs(TRUE)

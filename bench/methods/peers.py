@@ -44,3 +44,17 @@ def pyei_king(given: Arrays) -> Answer:
     draws = np.asarray(model.sampled_voting_prefs)
     draws = draws if draws.shape[0] == 2 else draws.T
     return _of_draws(np.stack([draws, 1 - draws], axis=1).reshape(4, -1))
+
+
+def gpy(given: Arrays) -> Answer:
+    """Answer single years by GPy's Gaussian process of integrals."""
+    import GPy
+
+    edges, years = given["edges"].astype(float), np.arange(given["edges"][-1])
+    kernel = GPy.kern.Integral_Limits(input_dim=2, variances=float(given["y"].var()), lengthscale=10.0)
+    model = GPy.models.GPRegression(np.column_stack([edges[1:], edges[:-1]]), given["y"][:, None], kernel)
+    model.optimize()
+    points = np.arange(len(years)) + 0.5
+    mean, variance = model.predict_noiseless(np.column_stack([points, points]))  # the density in the middle of the year
+    half = 1.96 * np.sqrt(np.maximum(variance[:, 0], 0))
+    return mean[:, 0], mean[:, 0] - half, mean[:, 0] + half

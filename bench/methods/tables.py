@@ -79,3 +79,52 @@ def least_squares(given: Arrays) -> Answer:
     X, T = given["groups"], given["outcomes"]
     rates = np.column_stack([nnls(X, column)[0] for column in T.T])
     return (rates / np.maximum(rates.sum(axis=1, keepdims=True), 1e-12),)
+
+
+def _alone(given: Arrays, method: Any) -> Answer:
+    """Answer the districts of a pooled case one by one."""
+    out, asked = [], given["asked"]
+    for d in np.unique(asked[:, 0]):
+        g, o = (list(dict.fromkeys(asked[asked[:, 0] == d, k].tolist())) for k in (1, 2))
+        rows = given["district"] == d
+        own = {"groups": given["groups"][rows][:, g], "outcomes": given["outcomes"][rows][:, o], "kind": np.array("votes")}
+        found = method(own)
+        out.append(found if isinstance(found, tuple) else tuple(found[c] for c in ("estimate", "conf_low", "conf_high")))
+    return tuple(np.concatenate(parts) for parts in zip(*out, strict=True))
+
+
+def rxc_alone(given: Arrays) -> Answer:
+    """Answer every district by itself with the default."""
+    return _alone(given, rxc)
+
+
+def em_alone(given: Arrays) -> Answer:
+    """Answer every district by itself with constant rates."""
+    return _alone(given, rxc_em)
+
+
+def neighborhood_alone(given: Arrays) -> Answer:
+    """Give every group the shares of its units."""
+    return _alone(given, lambda own: (neighborhood(own)[0].ravel(),))
+
+
+def rxc_pooled(given: Arrays) -> Answer:
+    """Answer with districts that share what they have in common."""
+    return _pooled(given, False)
+
+
+def rxc_pooled_both(given: Arrays) -> Answer:
+    """Answer with districts that share, in both directions."""
+    return _pooled(given, True)
+
+
+def _pooled(given: Arrays, symmetric: bool) -> Answer:
+    import crosslevel as cl
+
+    names = [[str(v) for v in given[key].tolist()] for key in ("group_names", "outcome_names")]
+    sides = [dict(zip(n, given[key].T, strict=True)) for n, key in zip(names, ("groups", "outcomes"), strict=True)]
+    districts = [f"d{d}" for d in given["district"]]
+    found = cl.ecological.rxc(*sides, pool=districts, symmetric=symmetric)
+    row = {key: k for k, key in enumerate(zip(*(found[name] for name in found.keys), strict=True))}
+    rows = np.array([row[f"d{d}", names[0][g], names[1][o]] for d, g, o in given["asked"]])
+    return tuple(found[c][rows] for c in ("estimate", "conf_low", "conf_high"))

@@ -123,3 +123,32 @@ def ask(
             truth.append(np.average(group[label].astype(float), weights=group["weight"]))
     given |= {"ask_column": np.array(columns), "ask_value": np.array(values)}
     return Case(label, given, np.array(truth), 100 / len(truth))
+
+
+def surveyed(data: Path, whole: bool) -> Iterator[Case]:
+    """Add 2,000 respondents from those who are counted; who has the label answers as readily as others."""
+    yield from _with_survey(data, whole, 0.0)
+
+
+def surveyed_unlike(data: Path, whole: bool) -> Iterator[Case]:
+    """Add 2,000 respondents; below a bachelor's degree those who have the label answer more readily, by .3 logits."""
+    yield from _with_survey(data, whole, 0.3)
+
+
+def _with_survey(data: Path, whole: bool, readiness: float) -> Iterator[Case]:
+    people, places = read(data, SCORED)
+    rng = np.random.default_rng(2024)
+    first = (rng.random(people["household"].max() + 1) < 0.5)[people["household"]]
+    names = families(FRESH)
+    for label in names if whole else ("walk", "moved", "mgmt", "part"):
+        known = people[label].notna().to_numpy()
+        everybody, half = people[known], first[known]
+        other = everybody[~half]
+        case = ask(everybody[half], other, everybody, places, label, names[label])
+        chance = other["weight"] * np.exp(readiness * other[label].astype(float) * (other["educ5"] < 3))
+        asked = other.iloc[rng.choice(len(other), 2_000, p=(chance / chance.sum()).to_numpy())]
+        lost = TELLS.get(names[label], ())
+        columns = [c for c in dict.fromkeys((*FEATURES, *ASKED)) if c not in lost]
+        given = case.given | {f"asked_{c}": asked[c].to_numpy(float) for c in columns}
+        given |= {"asked_yes": asked[label].to_numpy(float), "asked_place": asked["place"].to_numpy()}
+        yield Case(case.unit, given, case.truth, case.cost)

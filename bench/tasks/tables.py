@@ -171,25 +171,54 @@ def _voted(rows: pd.DataFrame, column: str) -> FloatArray:
     return np.stack([voted, np.maximum(there - voted, 0)], axis=2)
 
 
-def split_tickets(data: Path, whole: bool) -> Iterator[Case]:
-    """Cross party with candidate in an electorate of New Zealand.
+def _districts(data: Path, year: int) -> Iterator[tuple[Case, list[str], list[str]]]:
+    """Read the electorates of an election, with the names of parties and of candidates' parties.
 
     Names differ between the margins and the counted tables: options are matched by order of first appearance within district and
     side, and their totals compared; districts where these disagree are left out.
     """
+    margins = pd.read_parquet(data / f"truth/split_ticket/NZ_{year}_unit_margins.parquet")
+    counted = pd.read_csv(data / f"truth/split_ticket/NZ_{year}_true_cross_votes.csv")
+    true_tables = dict(tuple(counted.groupby("district", sort=False)))
+    for district, rows in margins.groupby("district", sort=False, observed=True):
+        found = _district(f"{district} {year}", rows, true_tables[district])
+        if found is not None:
+            yield found
+
+
+def split_tickets(data: Path, whole: bool) -> Iterator[Case]:
+    """Cross party with candidate in an electorate of New Zealand."""
     for year in YEARS:
-        margins = pd.read_parquet(data / f"truth/split_ticket/NZ_{year}_unit_margins.parquet")
-        counted = pd.read_csv(data / f"truth/split_ticket/NZ_{year}_true_cross_votes.csv")
-        true_tables = dict(tuple(counted.groupby("district", sort=False)))
-        found = [
-            case
-            for district, rows in margins.groupby("district", sort=False, observed=True)
-            if (case := _district(f"{district} {year}", rows, true_tables[district])) is not None
-        ]
-        yield from found if whole else found[::14]
+        yield from [case for case, _, _ in _districts(data, year)][:: 1 if whole else 14]
 
 
-def _district(name: str, rows: pd.DataFrame, counted: pd.DataFrame) -> Case | None:
+def pooled(data: Path, whole: bool) -> Iterator[Case]:
+    """Cross party with candidate in the electorates of an election, given together: options of one name may share their rates."""
+    for year in YEARS:
+        found = list(_districts(data, year))[:: 1 if whole else 7]
+        given: dict[str, list[np.ndarray]] = {"groups": [], "outcomes": [], "district": []}
+        names = [list(dict.fromkeys(o for item in found for o in item[side])) for side in (1, 2)]
+        for number, (case, *own) in enumerate(found):
+            for key, options, all_names in zip(("groups", "outcomes"), own, names, strict=True):
+                block = np.zeros((len(case.given[key]), len(all_names)))
+                block[:, [all_names.index(o) for o in options]] = case.given[key]
+                given[key].append(block)
+            given["district"].append(np.full(len(case.given["groups"]), number))
+        arrays = {key: np.concatenate(blocks) for key, blocks in given.items()}
+        arrays |= {"group_names": np.array(names[0]), "outcome_names": np.array(names[1])}
+        arrays["asked"] = np.array(
+            [
+                [d, names[0].index(g), names[1].index(o)]
+                for d, (_, groups, outcomes) in enumerate(found)
+                for g in groups
+                for o in outcomes
+            ]
+        )
+        cost = np.concatenate([case.cost for case, _, _ in found]) / len(found)
+        yield Case(str(year), arrays, np.concatenate([case.truth for case, _, _ in found]), cost)
+
+
+def _district(name: str, rows: pd.DataFrame, counted: pd.DataFrame) -> tuple[Case, list[str], list[str]] | None:
     sides = []
     for margin, column in (("party", "from_option"), ("candidate", "to_option")):
         side = rows[rows["margin"] == margin]
@@ -212,16 +241,18 @@ def _district(name: str, rows: pd.DataFrame, counted: pd.DataFrame) -> Case | No
         return None
     keep = (X.sum(axis=1) > 0) & (T.sum(axis=1) > 0)
     X, T = X[keep], T[keep]
-    row, col = (_merging(names, votes.sum(axis=0)) for names, votes in ((from_options, X), (to_options, T)))
+    (groups, row), (outcomes, col) = (
+        _merging(names, votes.sum(axis=0)) for names, votes in ((from_options, X), (to_options, T))
+    )
     X, T, cross = X @ row, T @ col, row.T @ cross @ col
     T *= (X.sum(axis=1) / T.sum(axis=1))[:, None]
-    return table(name, X, T, cross, "votes")
+    return table(name, X, T, cross, "votes"), groups, outcomes
 
 
-def _merging(options: Sequence[str], votes: FloatArray) -> FloatArray:
-    """Give the 0/1 matrix that merges small options; an option is called by the party in brackets after a candidate's name."""
+def _merging(options: Sequence[str], votes: FloatArray) -> tuple[list[str], FloatArray]:
+    """Give the names after small options are merged, and the 0/1 matrix that merges; candidates are called by the party in brackets."""
     names = [o[o.rindex("(") + 1 : -1] if o.endswith(")") and "(" in o else o for o in options]
     small = votes / votes.sum() < SMALL
-    new = ["" if s or name.startswith("Informal") else name for name, s in zip(names, small, strict=True)]
-    kept = [name for name in dict.fromkeys(new) if name] + [""] * ("" in new)
-    return np.array([[float(name == k) for k in kept] for name in new])
+    new = ["other" if s or name.startswith("Informal") else name for name, s in zip(names, small, strict=True)]
+    kept = [name for name in dict.fromkeys(new) if name != "other"] + ["other"] * ("other" in new)
+    return kept, np.array([[float(name == k) for k in kept] for name in new])
