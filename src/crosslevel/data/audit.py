@@ -8,7 +8,6 @@ they are, so that people need not fit in memory.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data import frames
+from crosslevel.data import frames, patterns
 from crosslevel.data.bags import Bags
 from crosslevel.data.expressions import kind_of
 from crosslevel.data.people import People
@@ -54,20 +53,13 @@ TESTS = {
     ),
 }
 """What each test finds, and what to do about it."""
-MISSING_CODE = re.compile(r"-?(?:9*[789]|7+|8+)|-1")
-"""What surveys write for a missing value: 9, 98, 99, 777, -1, -8, -999."""
 DESIGN = re.compile(r"_?(?:sdmv|v)?(?:ststr|strata?|stratum|psu|secu|clusters?)(?:_?id|um)?", re.IGNORECASE)
-LOOKS = str.maketrans("асеорхуіѕјԁһкмтвнαβεικνορτυχ", "aceopxyisjdhkmtbhabeiknoptux")
-"""Letters of other alphabets, and the Latin ones they look like."""
 ENDS, MOST_TIMES, MOST_LEVELS, FIRST_ROWS, FEWEST = 16, 1000, 1000, 20_000, 30
 """Values at each end of a column that are looked at, how often each counts, levels of text, rows that are compared, and the fewest rows
 whose numbers may tell rows or places."""
 FEW_NUMBERS, FEW_LEVELS, STRAY_SHARE = 100, 10, 0.1
-SAME_SUM, WHOLE = 1e-9, 0.005
-"""Largest difference between a total and the sum of its parts that is rounding, relative to it; of shares and percentages."""
-PERCENT_PLACES, PERCENT_TRIALS, PERCENT_SPREAD, PERCENT_MEDIAN, PERCENT_GROWTH = 10, 1000, 0.3, 5, 0.3
-"""Whole numbers up to 100 are asked about as percent with at least so many places, with trials that reach so many and whose logarithms
-differ by so much, above this median (counts of rare events hardly grow with trials), and below this rank correlation with trials."""
+WHOLE = 0.005
+"""Largest difference between a whole and its shares that is rounding."""
 MOST_APART, MOST_OFF, ENOUGH_PEOPLE = 0.3, 0.02, 0.9
 """Weights of places whose logarithms are so far from those of totals move a rate by so much; GroupCounts hold so many of the trials."""
 
@@ -324,8 +316,7 @@ def _columns(sheet: Sheet) -> Iterator[Finding]:
         if DESIGN.fullmatch(name) or _numbers_rows(sheet, name, seen):
             yield Finding("row number", sheet.column(name), seen["rows"])
         elif seen["kind"] == "number":
-            codes = missing_codes(_ends(people, name)) if _may_be_code(seen["low"], seen["high"]) else ()
-            if codes:
+            if codes := patterns.missing_codes(_ends(people, name, seen)):
                 n = sheet.only(f"count(case when {quoted(name)} in ({', '.join(map(repr, codes))}) then 1 end)")
                 yield Finding("missing code", sheet.column(name), n, tuple(map(int, codes)))
         elif not pa.types.is_dictionary(people.table.stored.field(name).type):
@@ -353,13 +344,10 @@ def _numbers_rows(sheet: Sheet, name: str, seen: Mapping[str, Any]) -> bool:
     return several and sheet.only(f"count(distinct {quoted(name)})") == seen["rows"]
 
 
-def _may_be_code(low: float, high: float) -> bool:
-    """Tell from the ends of a column whether codes of missing values may stand there."""
-    return any(MISSING_CODE.fullmatch(f"{end:.9g}") is not None for end in (low, high))
-
-
-def _ends(people: People, name: str) -> FloatArray:
-    """Give the lowest and the highest values of a column, as often as they are there."""
+def _ends(people: People, name: str, seen: Mapping[str, Any]) -> FloatArray:
+    """Give the lowest and the highest values of a column, as often as they are there, if one of them may be a code."""
+    if not patterns.may_be_code(seen["low"], seen["high"]):
+        return np.zeros(0)
     x = f"cast({quoted(name)} as double)"
     kinds = f"select {x} as x, count(*) as n from people where {x} is not null group by 1"
     low, high = (people.answer(f"{kinds} order by 1 {way} limit {ENDS}") for way in ("asc", "desc"))
@@ -367,33 +355,9 @@ def _ends(people: People, name: str) -> FloatArray:
     return np.repeat(both["x"].to_numpy(), np.minimum(both["n_max"].to_numpy(), MOST_TIMES))
 
 
-def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
-    """Find codes of missing values: such numbers, further from all others than the whole range of these, ``least`` times or more.
-
-    Examples
-    --------
-    >>> missing_codes(np.array([18.0, 90.0, 999.0, 999.0])), missing_codes(np.array([1.0, 5.0, 9.0, 9.0]))
-    ((999.0,), ())
-    """
-    known, found = values[~np.isnan(values)], []
-    if not len(known) or not _may_be_code(known.min(), known.max()):
-        return ()
-    distinct, times = np.unique(known, return_counts=True)
-    for sign in (1.0, -1.0):
-        for i in range(1, len(distinct) - 1):  # two others at least: -1 and 1 are two values
-            if not MISSING_CODE.fullmatch(f"{sign * distinct[-i]:.9g}"):
-                break
-            if distinct[-i] - distinct[-i - 1] > distinct[-i - 1] - distinct[0] and times[-i:].max() >= least:
-                found += (sign * distinct[-i:]).tolist()
-                distinct, times = distinct[:-i], times[:-i]
-                break
-        distinct, times = -distinct[::-1], times[::-1]
-    return tuple(found)
-
-
 def describe_codes(columns: Mapping[str, FloatArray], noun: str) -> list[str]:
     """Say which columns of numbers, as a model of arrays holds them, look like codes of missing values."""
-    found = ((name, x, missing_codes(x)) for name, x in columns.items())
+    found = ((name, x, patterns.missing_codes(x)) for name, x in columns.items())
     return [
         Finding("missing code", f"{noun}: {name!r}", int(np.isin(x, codes).sum()), tuple(map(int, codes))).sentence
         for name, x, codes in found
@@ -411,17 +375,8 @@ def _names(sheet: Sheet) -> Iterator[Finding]:
         own = sheet.places
         written |= {sheet.people.place: dict(zip(own.column(0).to_pylist(), own["n"].to_pylist(), strict=True))}
     for name, levels in written.items():
-        if twins := _twins(levels):
-            yield Finding("names alike", sheet.column(name), len(twins), tuple(twins))
-
-
-def _twins(names: Iterable[Any]) -> list[str]:
-    alike: defaultdict[str, list[str]] = defaultdict(list)
-    for name in names:
-        if isinstance(name, str):
-            folded = unicodedata.normalize("NFKC", name).casefold().translate(LOOKS)
-            alike["".join(folded.split())].append(name)
-    return sorted(name for own in alike.values() if len(own) > 1 for name in own)
+        if alike := patterns.twins(levels):
+            yield Finding("names alike", sheet.column(name), len(alike), tuple(alike))
 
 
 # rows -------------------------------------------------------------------------------------------------------------
@@ -476,11 +431,11 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
                 over = 0 if whole is None else int((parts.sum(axis=0) > (1 + WHOLE) * whole).sum())
                 if whole is not None and over > len(whole) / 2:
                     yield Finding("overlap", sheet.column(names[0]), over, (sheet.whole,))
-            if (at := total_column(parts.T)) is not None:
+            if (at := patterns.total_column(parts.T)) is not None:
                 others = tuple(name for name in names if name != names[at])
                 yield Finding("total column", sheet.column(names[at]), parts.shape[1], others)
         found = np.column_stack(every)
-        totals = (total_rows(found) or subtotal_rows(found)) if sheet.people.keys else []
+        totals = (patterns.total_rows(found) or patterns.subtotal_rows(found)) if sheet.people.keys else []
         if totals:
             keys = sheet.table[sheet.people.place].take(pa.array(totals)).to_pylist()
             yield Finding("total row", sheet.column(sheet.counts[0][0]), len(totals), tuple(keys))
@@ -493,109 +448,10 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
 
 
 def _measured(sheet: Sheet, names: Sequence[str], parts: FloatArray, n: FloatArray | None) -> Iterator[Finding]:
-    """Look for shares and percent in place of counts, (k, q), of n, or of their own sum."""
-    broken, whole = np.abs(parts - np.round(parts)) > 1e-6, parts.sum(axis=0) if n is None else n
-    asked, where = whole[whole > 0], sheet.column(names[0])
-    if not len(asked):
-        return
+    """Look for shares and percent in place of counts."""
     flags = any(pa.types.is_boolean(sheet.table[name].type) for name in names)
-    if (
-        (parts <= 1 + WHOLE).all()
-        and (broken.any() or flags)
-        and (n is None or (n > 1).any() or (broken.any() and (n == 1).all()))
-    ):
-        yield Finding("shares", where, parts.shape[1])
-        return
-    told = n is not None and (parts <= 100).all()
-    mostly = told and (asked > 100).all() and bool(broken.mean() > 0.5)
-    ruled = told and not broken.any() and _stays(parts.sum(axis=0), whole)
-    hundred = bool((np.abs(asked - 100) <= 1).all()) and (broken.any() if n is not None else len(asked) >= 3)
-    if mostly or ruled or hundred:
-        yield Finding("percent", where, parts.shape[1])
-
-
-def _stays(k: FloatArray, n: FloatArray) -> bool:
-    """Tell whether numbers are no larger where trials are more, though trials differ much: so are percent, and counts are not."""
-    k, n = k[n > 0], n[n > 0]
-    if len(n) < PERCENT_PLACES or n.max() < PERCENT_TRIALS or np.log(n).std() <= PERCENT_SPREAD:
-        return False
-    if np.median(k) < PERCENT_MEDIAN:
-        return False
-    ranks = []
-    for values in (k, n):
-        _, at, times = np.unique(values, return_inverse=True, return_counts=True)
-        ranks.append((np.cumsum(times) - 0.5 * (times - 1))[at])
-    return bool(np.ptp(ranks[0]) == 0 or np.corrcoef(ranks[0], ranks[1])[0, 1] < PERCENT_GROWTH)
-
-
-def total_column(counts: FloatArray) -> int | None:
-    """Find a column that is the sum of all others in every row: of three columns and three rows with people, at least.
-
-    Parts that are the same share of every row may add up to another by chance, and are left alone.
-
-    Parameters
-    ----------
-    counts : (n_rows, n_columns)
-        Rows with missing values are left out.
-
-    Examples
-    --------
-    >>> total_column(np.array([[10.0, 20, 30], [5, 1, 6], [7, 7, 14]]))
-    2
-    """
-    known = counts[(counts > 0).any(axis=1) & np.isfinite(counts).all(axis=1)]
-    rows = known.sum(axis=1, keepdims=True)
-    if known.shape[1] < 3 or len(known) < 3 or np.ptp(known / rows, axis=0).max() < SAME_SUM:
-        return None
-    found = (np.abs(2 * known - rows) <= SAME_SUM * rows).all(axis=0)
-    return int(np.argmax(found)) if found.any() else None
-
-
-def total_rows(counts: FloatArray) -> list[int]:
-    """Find the rows that are, in every column, the sum of all other rows: of three rows with people, at least.
-
-    Where all rows have the same composition, one equal number makes all equal: that can be chance, and they are left alone.
-
-    Parameters
-    ----------
-    counts : (n_rows, n_columns)
-        Missing values count nobody.
-
-    Examples
-    --------
-    >>> total_rows(np.array([[10.0, 20], [5, 1], [15, 21]]))
-    [2]
-    """
-    counts = np.nan_to_num(counts, posinf=0.0, neginf=0.0)
-    there = counts.sum(axis=1) > 0
-    counts, rows = counts[there], np.flatnonzero(there)
-    if len(rows) < 3:
-        return []
-    shares, sums = counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=0)
-    if np.ptp(shares, axis=0).max() <= SAME_SUM:
-        return []
-    same = (np.abs(2 * counts - sums) <= SAME_SUM * sums).all(axis=1)
-    return [int(row) for row in rows[same]]
-
-
-def subtotal_rows(counts: FloatArray) -> list[int]:
-    """Find rows that are the sum of all rows since the one before them, two such rows at least, as published tables have them.
-
-    Examples
-    --------
-    >>> subtotal_rows(np.array([[1.0, 2], [3, 5], [4, 7], [2, 2], [2, 6], [4, 8]]))
-    [2, 5]
-    """
-    for rows in (np.arange(len(counts)), np.arange(len(counts))[::-1]):  # totals below their parts, or above them
-        found: list[int] = []
-        start, below = 0, np.cumsum(counts[rows], axis=0)
-        for i, row in enumerate(counts[rows]):
-            parts = below[i] - row - (below[start - 1] if start else 0.0)
-            if i - start >= 2 and row.any() and (np.abs(parts - row) <= SAME_SUM * row).all():
-                found, start = [*found, i], i + 1
-        if len(found) > 1 and start == len(rows):
-            return sorted(int(rows[i]) for i in found)
-    return []
+    if (test := patterns.measure(parts, n, flags)) is not None:
+        yield Finding(test, sheet.column(names[0]), parts.shape[1])
 
 
 # one noun beside another ------------------------------------------------------------------------------------------
@@ -635,7 +491,7 @@ def _unlike(people: Sheet, places: Sheet) -> Iterator[Finding]:
     key, here = people.people.place, people.places
     weight = dict(zip(here.column(0).to_pylist(), here["weight"].to_pylist(), strict=True))
     keys = places.table[key].to_pylist()
-    lone = [name for name in _twins({*weight, *keys}) if name not in weight or name not in keys]
+    lone = [name for name in patterns.twins({*weight, *keys}) if name not in weight or name not in keys]
     if lone:
         yield Finding("names alike", f"people and places: {key!r}", len(lone), tuple(lone))
     if not places.counts or any(name is None for name in places.counts[0]):
