@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all harden lint mypy format bench bench-full bench-peers bench-truth bench-truth-all docs browser release-check clean
+.PHONY: help demo test test-all harden lint mypy format bench bench-full bench-truth bench-truth-all docs browser release-check clean
 
 help: ## this text
 	@echo "crosslevel: what can be said about people when the outcome is known only for groups"
@@ -64,13 +64,10 @@ format: $(VENV)/.dev ## rewrite the code in the house style
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.dev ## speed and memory as ratios to peers
-	@for f in benchmarks/*.py; do [ "$$f" != benchmarks/peers.py ] || continue; echo "== $$f"; $(BIN)/python $$f || exit 1; done
+	@for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
 
 bench-full: $(VENV)/.dev ## really stream 10.8 million simulated people (disk: about 2 GB, minutes)
 	@$(BIN)/python benchmarks/embedding.py --full
-
-bench-peers: $(VENV)/.dev ## ours beside other packages, each in an environment of its own in .cache/peers; writes docs/peers.md
-	@$(BIN)/python benchmarks/peers.py
 
 bench-truth: $(VENV)/.dev ## a part of every task of known truth, every quick method; writes docs/bench.md (minutes)
 	@$(BIN)/python -m bench run

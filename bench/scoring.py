@@ -25,7 +25,7 @@ def judge(
     """
     estimate = np.asarray(estimate, dtype=float).ravel()
     if estimate.shape != case.truth.shape or not np.isfinite(estimate).all():
-        raise ValueError(f"{len(case.truth)} finite estimates are asked for")
+        raise ValueError(f"no number for {case.truth.size - np.isfinite(estimate).sum()} of {case.truth.size} answers")
     error = float(np.sum(case.cost * np.abs(estimate - case.truth) ** case.power))
     if low is None or high is None or not np.isfinite(np.asarray(low, dtype=float)).all():
         return [error, np.nan, np.nan, np.nan]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from bench import environments, page
 from bench.cases import Case, Method
 from bench.run import CASE_COLUMNS, ask
 from bench.scoring import lines, standard_error
-from bench.tasks import effects, labels, tables
+from bench.tasks import bags, effects, labels, tables
+from scipy import stats
 
 
 def test_a_case_is_judged_as_by_brute_force():
@@ -127,6 +129,35 @@ def test_the_true_effects_of_the_designs():
     np.testing.assert_allclose(effects.average_effects(X, effects.smooth), expected, atol=1e-8)
     switch = np.array([[0.0, 2.0], [1.0, 3.0], [1.0, 5.0]])
     np.testing.assert_allclose(effects.average_effects(switch, lambda X: X[:, 0] * X[:, 1]), [10 / 3, 2 / 3], atol=1e-8)
+
+
+def test_bags_are_those_of_the_published_experiments():
+    seeds = np.random.RandomState(23).randint(2**32, size=4, dtype=np.int64)
+    assert seeds.tolist() == [2221777491, 2873750246, 4067173416, 794519497]
+    _, offsets, y = bags.draw(794519497, 1000, (0.5, 0.25, 0.25), 0.0)
+    np.testing.assert_allclose(y[:4], [6.46668326, 7.28871316, 6.2159419, 6.47136126], atol=5e-9)
+    assert sorted(set(np.diff(offsets).tolist())) == [5, 20, 100]
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_the_optimum_is_the_posterior_of_the_known_family(noise, monkeypatch):
+    monkeypatch.syspath_prepend(str(environments.WORKER.parent))
+    optimum = importlib.import_module("methods.bags").optimum
+    values, offsets, _ = bags.draw(3, 8, (1.0, 0.0, 0.0), noise)
+    mean, low, high = optimum({"noise": np.array(noise), "test_values": values, "test_offsets": offsets})
+    c, grid = np.linspace(1e-9, 20.0, 20_001), np.linspace(4, 8, 101)
+    x = values[: offsets[1]].ravel()
+
+    def density(k):
+        if noise == 0:
+            return stats.gamma.pdf(x, k / 2, scale=2 / k)
+        return np.trapezoid(stats.gamma.pdf(c, k / 2, scale=2 / k) * stats.norm.pdf(x[:, None] - c), c, axis=1)
+
+    log_p = np.array([np.log(density(k)).sum() for k in grid])
+    p = np.exp(log_p - log_p.max())
+    assert mean[0] == pytest.approx(np.trapezoid(p * grid, grid) / np.trapezoid(p, grid), abs=0.01)
+    assert (low < mean).all()
+    assert (mean < high).all()
 
 
 def test_a_method_in_a_process_of_its_own_is_scored_as_in_this_one(tmp_path):

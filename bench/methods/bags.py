@@ -41,6 +41,11 @@ def frequentist_shrinkage(given: Arrays) -> Answer:
     return _ours(given, "FrequentistShrinkage")
 
 
+def full_bayes(given: Arrays) -> Answer:
+    """Answer with everything sampled."""
+    return _ours(given, "FullBayes")
+
+
 def moments(given: Arrays, side: str) -> np.ndarray:
     """Give means, standard deviations and third powers of every bag's columns."""
     bags = [given[f"{side}_values"][a:b] for a, b in pairwise(given[f"{side}_offsets"])]

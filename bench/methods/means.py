@@ -38,7 +38,7 @@ def _asked(given: Arrays, names: list[str], estimate: Any) -> Answer:
 def _rates(given: Arrays, filled: np.ndarray) -> Answer:
     """Average filled values over the groups asked."""
     X = given["X"]
-    members = [X[:, int(k)] == v for k, v in given["asked"]] + [(X == row).all(axis=1) for row in given["cells"]]
+    members = [X[:, int(k)] == v for k, v in given["asked"]] + [(row == X).all(axis=1) for row in given["cells"]]
     return (np.array([filled[m].mean() for m in members]),)
 
 

@@ -28,6 +28,23 @@ def rxc_unsaid(given: Arrays) -> Any:
     return ours(given, "rxc")
 
 
+def rxc_covariates(given: Arrays) -> Any:
+    """Answer with the default, told what else is known of the units."""
+    others = given["covariates"]
+    frame = {f"z{j}": others[:, j] for j in range(others.shape[1])}
+    return ours(given, "rxc", kind="demographic", covariates=frame)
+
+
+def king_iterated(given: Arrays) -> Any:
+    """Answer with King's model, each group and each outcome against the rest."""
+    return ours(given, "king_iterated")
+
+
+def homogeneous(given: Arrays) -> Answer:
+    """Answer with the units that are nearly of one group."""
+    return (ours(given, "homogeneous")["estimate"],)
+
+
 def rxc_em(given: Arrays) -> Answer:
     """Answer with constant rates."""
     return (ours(given, "rxc_em")["estimate"],)
@@ -87,9 +104,15 @@ def _alone(given: Arrays, method: Any) -> Answer:
     for d in np.unique(asked[:, 0]):
         g, o = (list(dict.fromkeys(asked[asked[:, 0] == d, k].tolist())) for k in (1, 2))
         rows = given["district"] == d
-        own = {"groups": given["groups"][rows][:, g], "outcomes": given["outcomes"][rows][:, o], "kind": np.array("votes")}
+        own = {
+            "groups": given["groups"][rows][:, g],
+            "outcomes": given["outcomes"][rows][:, o],
+            "kind": np.array("votes"),
+        }
         found = method(own)
-        out.append(found if isinstance(found, tuple) else tuple(found[c] for c in ("estimate", "conf_low", "conf_high")))
+        out.append(
+            found if isinstance(found, tuple) else tuple(found[c] for c in ("estimate", "conf_low", "conf_high"))
+        )
     return tuple(np.concatenate(parts) for parts in zip(*out, strict=True))
 
 

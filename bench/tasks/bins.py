@@ -10,8 +10,14 @@ import pandas as pd
 
 from bench.cases import Case, FloatArray
 
-SMALL, LARGE, STATES = "ages/trafford_lsoa_mid2024_age1.csv", "ages/trafford_msoa_mid2024_age1.csv", "ages/us_state_age1.csv"
+SMALL, LARGE, STATES = (
+    "ages/trafford_lsoa_mid2024_age1.csv",
+    "ages/trafford_msoa_mid2024_age1.csv",
+    "ages/us_state_age1.csv",
+)
 WIDTHS = (5, 10, 20)
+BORDERS = ("ages/trafford_msoa21.geojson", "ages/trafford_lsoa21.geojson")
+AGES = ((0, 5), (5, 16), (16, 20), (20, 30), (30, 45), (45, 65), (65, 80), (80, 91))
 
 
 def _case(unit: str, years: FloatArray, counts: FloatArray, width: int, quantity: str) -> Case:
@@ -44,3 +50,29 @@ def expected_counts(data: Path, whole: bool) -> Iterator[Case]:
                 rng = np.random.default_rng([int(year), int(state), width])
                 counts = rng.multinomial(8_600, own).astype(float)
                 yield _case(f"{state} {year}", 8_600 * own, counts, width, "expected")
+
+
+def areas(data: Path, whole: bool) -> Iterator[Case]:
+    """Count age groups in large areas, everybody in small ones, and ask the groups in the small ones."""
+    yield from _areas(data, known=True)
+
+
+def areas_unknown(data: Path, whole: bool) -> Iterator[Case]:
+    """The same, where nothing is known of the small areas but their borders."""
+    yield from _areas(data, known=False)
+
+
+def _areas(data: Path, known: bool) -> Iterator[Case]:
+    rows = pd.read_csv(data / SMALL)
+    rows = rows[rows["sex"] == "Persons"].sort_values("area_code")
+    codes, parent = np.unique(rows["msoa21cd"].to_numpy(str), return_inverse=True)
+    years = rows[[str(a) for a in range(91)]].to_numpy(float)
+    given = {"source_file": np.array(str(data / BORDERS[0])), "target_file": np.array(str(data / BORDERS[1]))}
+    given |= {"source_codes": codes, "target_codes": rows["area_code"].to_numpy(str), "parent": parent}
+    if known:
+        given |= {"population": years.sum(axis=1)}
+    for low, high in AGES:
+        counts = years[:, low:high].sum(axis=1)
+        scale = 100 / counts.mean()
+        own = given | {"y": np.bincount(parent, counts)}
+        yield Case(f"{low} to {high - 1}", own, counts, scale / len(counts), scale)

@@ -6,6 +6,7 @@ Margins and cells are counts of the same people, complete: nothing is sampled on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -91,12 +92,25 @@ def demographic(data: Path, whole: bool) -> Iterator[Case]:
         people = pd.read_parquet(data / file)
         people = people[people["adult_citizen"] == 1]
         _, unit = np.unique(people["puma"].astype(str), return_inverse=True)
+        shares = {name: _shares(people, unit, name) for name in dict.fromkeys(column for column, _ in CUTS.values())}
         for pairing in PAIRINGS if whole else PAIRINGS[::3]:
             (g, R), (o, C) = (_cut(people, *CUTS[name]) for name in pairing)
             known = (g >= 0) & (o >= 0)
             cells = np.zeros((unit.max() + 1, R, C))
             np.add.at(cells, (unit[known], g[known], o[known]), 1.0)
-            yield of_cells(" x ".join(pairing), cells, "demographic")
+            case = of_cells(" x ".join(pairing), cells, "demographic")
+            own = {CUTS[name][0] for name in pairing}
+            others = np.column_stack([v for name, v in shares.items() if name not in own])
+            given = case.given | {"covariates": others[cells.sum(axis=(1, 2)) > 0]}
+            yield replace(case, given=given)
+
+
+def _shares(people: pd.DataFrame, unit: npt.NDArray[np.int64], column: str) -> FloatArray:
+    """Give the composition of units by one column, but for its first level."""
+    code, levels = _cut(people, *next(cut for cut in CUTS.values() if cut[0] == column))
+    counts = np.zeros((unit.max() + 1, levels))
+    np.add.at(counts, (unit[code >= 0], code[code >= 0]), 1.0)
+    return (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[:, 1:]
 
 
 def _cut(people: pd.DataFrame, column: str, edges: Sequence[float]) -> tuple[npt.NDArray[np.int64], int]:
