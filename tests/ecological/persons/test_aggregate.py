@@ -65,7 +65,7 @@ def test_the_mode_is_that_of_a_general_optimizer(problem, design):
     other = optimize.minimize(loss, np.zeros(p), method="BFGS", options={"gtol": 1e-6})
     assert loss(found.beta) <= other.fun + 1e-8
     np.testing.assert_allclose(found.beta, other.x, atol=1e-4)
-    assert found.decrement < 1e-6
+    assert found.search.decrement < 1e-6
 
 
 def test_covariance_is_the_dense_formula(world, design):
@@ -74,7 +74,7 @@ def test_covariance_is_the_dense_formula(world, design):
     C = place_covariance(world.terms, SCALES) + np.diag(fit.noise)
     wanted = np.linalg.inv(fit.slopes.T @ np.linalg.solve(C, fit.slopes) + np.eye(len(fit.beta)) / 0.2)
     np.testing.assert_allclose(fit.covariance, wanted, rtol=1e-7, atol=1e-10)
-    assert (fit.rounds, fit.hyperparameters) == (0, SCALES)
+    assert (fit.search.rounds, fit.hyperparameters) == (0, SCALES)
 
 
 def test_scales_stand_where_the_evidence_is_highest(world, design, fit):
@@ -152,7 +152,7 @@ def test_a_contextual_variance_of_any_size_converges(world, design):
     for value in (0.03, 0.3, 3.0):
         context = np.sqrt(value) * (shares - shares.mean(axis=0)) @ design.B
         fit = fit_aggregate(replace(design, context=context), world.terms, counted, world.cells.total)
-        assert fit.decrement < 1e-5
+        assert fit.search.decrement < 1e-5
         assert fit.change <= 0.01
 
 

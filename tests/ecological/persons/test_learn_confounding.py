@@ -73,8 +73,8 @@ def test_named_subgroups_where_and_contrasts(model):
     assert named["estimate"][0] == pytest.approx(one["estimate"][0], abs=0.01)
     inside = model.estimate(by="sex", where="race == 'white'", rollup="all", n_draws=50)
     assert inside.select(sex=2)["population"][0] == pytest.approx(one["population"][0])
-    gap = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=50)
     both = model.estimate(by="sex", rollup="all", n_draws=50)
+    gap = both.contrast()
     assert gap["estimate"][0] == pytest.approx(both["estimate"][1] - both["estimate"][0])
 
 
