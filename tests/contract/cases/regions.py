@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.contract.case import FunctionCase, With
 
-from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, areas, stack
+from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, stack
 from crosslevel.data.planes import Plane
 
 SQUARES = [[[0, 0], [1, 0], [1, 1], [0, 1]], [[1, 0], [3, 0], [3, 1], [1, 1]]]
@@ -103,12 +103,6 @@ FUNCTIONS = [
         described,
         variants={"population": [[10.0, 20.0, 40.0], [1.0]], "owner": [[0, 0, 1], [0]]},
         data=["parts"],
-    ),
-    FunctionCase(
-        areas.nested_rate,
-        {"totals": [40, 10], "population": [100, 90, 50, 50], "parent": [0, 0, 1, 1]},
-        np.asarray,
-        variants={"totals": [[40, 20]], "population": [[50, 90, 50, 50]], "parent": [[0, 1, 1, 1]]},
     ),
 ]
 

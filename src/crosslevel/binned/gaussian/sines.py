@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
 from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.binned.regions.basis import extremes, frequency_index
 from crosslevel.numerics.integrals.correlations import reach, spectral_density
 from crosslevel.typing import FloatArray, Int64Array
 
@@ -19,6 +19,8 @@ POINTS = 4000
 """Points of a cubature that are compared pair by pair to measure it."""
 START, GROWTH = 3.0, 1.25
 """Highest frequency tried first in units of 1 / lengthscale, and how it grows."""
+CHECKED = 12
+"""Regions on which the error is measured where it takes long: the smallest, which need the highest frequencies, and the largest."""
 BORDER = 1e-7
 """Correlation with mirror images behind the border of the box that is put up with."""
 
@@ -155,3 +157,32 @@ def grow(
 def _at_lengths(kernel: Kernel, lengths: Int64Array | FloatArray) -> FloatArray:
     """Give hyperparameters of variance 1 with these usual lengthscales."""
     return np.array([0.0 if a is None else np.log(lengths[a] * kernel.stretch) for a in kernel.axes])
+
+
+def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray], floor: float) -> Int64Array:
+    """List the whole numbers from 1 to ``most`` (d,) along the axes, (m, d), at which a density is at least ``floor``.
+
+    Examples
+    --------
+    >>> frequency_index(np.array([3, 2]), lambda index: 1.0 / index.prod(axis=1), 0.5).tolist()
+    [[1, 1], [1, 2], [2, 1]]
+    """
+    axes = [np.arange(1, n + 1, dtype=np.int64) for n in most]
+    index = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(most))
+    kept = density(index) >= floor
+    kept[0] = True
+    return index[kept]
+
+
+def extremes(regions: Regions, number: int = CHECKED) -> Int64Array:
+    """Number the smallest regions, by the boxes around them, and the two largest.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.boxes import Intervals
+    >>> extremes(Intervals.from_edges([0, 1, 3, 6, 10, 15]), 3)
+    array([0, 3, 4])
+    """
+    low, high = regions.bounds()
+    order = np.argsort(np.prod(high - low, axis=1), kind="stable")
+    return np.unique(np.concatenate([order[: number - 2], order[-2:]]))
