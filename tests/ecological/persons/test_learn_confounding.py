@@ -97,7 +97,7 @@ def test_turnout_and_several_outcomes(world):
     found = model.estimate(by="sex", rollup="all", n_draws=50)
     for sex in (1, 2):
         assert found.select(sex=sex)["estimate"].sum() == pytest.approx(1.0, abs=1e-9)
-    went = model.estimate(by="sex", denominator="turnout", rollup="all", n_draws=50)
+    went = model.estimate(by="sex", share_of="turnout", rollup="all", n_draws=50)
     people = world.places.to_pandas()
     whole = np.average(went["estimate"], weights=went["population"])
     assert whole == pytest.approx(people.votes.sum() / people.population.sum(), abs=0.02)
