@@ -61,11 +61,6 @@ FUNCTIONS = [
         data=("regions", "y"),
     ),
     FunctionCase(
-        {},
-        lambda found: found.log_density,
-        neutral={"progress": "tells how many bins are done"},
-    ),
-    FunctionCase(
         BinnedGP(**FIXED).fit,
         {"regions": AGES, "y": PEOPLE, "quantity": "total"},
         rates,
