@@ -45,25 +45,10 @@ class Case:
 class Task:
     """Cases of one kind.
 
-    Attributes
-    ----------
-    name, title : str
-    kind : str
-        What a case gives and asks; methods answer kinds.
-    unit : str
-        What standard errors are taken over, in words.
-    error : str
-        What the error of a case is, in words.
-    needs : tuple of str
-        Files of ``CROSSLEVEL_DATA``.
-    cases : callable
-        Takes the folder of the data and whether all cases are wanted; gives the cases.
-    reference : str
-        The method that differences are taken from.
-    seen : str
-        What of this truth was in sight when the library's constants were chosen.
-    source : str
-        Where composition, totals and truth come from.
+    ``kind`` is what a case gives and asks, and which methods can answer; ``unit`` what standard errors are taken over and ``error``
+    what the error is, in words; ``needs`` files of ``CROSSLEVEL_DATA``; ``cases`` takes the folder of the data and whether all cases are
+    wanted; differences are taken from the method ``reference``. ``seen`` says what of this truth was in sight when constants were
+    chosen, ``source`` where composition, totals and truth come from.
     """
 
     name: str
@@ -98,18 +83,9 @@ class Task:
 class Method:
     """A function that answers cases of a kind.
 
-    Attributes
-    ----------
-    name : str
-    kind : str
-    function : str
-        ``module:function``, or the name of a function in ``methods/peers.R``.
-    environment : str
-        Where it runs: with this package when empty; else a peer's name, "0.2", or "R:" and a package.
-    slow : bool
-        Whether it is left out of the short run.
-    only : tuple of str
-        The tasks it can answer, where not all of its kind.
+    ``function`` is ``module:function``, or the name of one in ``methods/peers.R``; ``environment`` where it runs: with this package when
+    empty, else a peer's name, "0.2", or "R:" and a package. What is ``slow`` is left out of the short run; ``only`` names the tasks it
+    can answer, where not all of its kind.
     """
 
     name: str

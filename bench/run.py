@@ -25,15 +25,7 @@ RUN_COLUMNS = ["task", "method", "asked", "answered", "seconds", "memory", "why"
 
 @dataclass(frozen=True)
 class Run:
-    """A method on a task.
-
-    Attributes
-    ----------
-    rows : list of lists
-        ``CASE_COLUMNS`` of every case answered.
-    summary : list
-        ``RUN_COLUMNS``.
-    """
+    """A method on a task: ``CASE_COLUMNS`` of every case answered, and ``RUN_COLUMNS``."""
 
     rows: list[list[object]]
     summary: list[object]

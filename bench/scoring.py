@@ -48,19 +48,7 @@ def score(task: Task, methods: Mapping[str, Callable[[Arrays], Any]], whole: boo
 
 @dataclass(frozen=True)
 class Line:
-    """A method on a task, averaged over units; each unit counts alike.
-
-    Attributes
-    ----------
-    method : str
-    units : int
-        That it answered.
-    means : mapping of score to float
-    errors : mapping of score to float
-        Standard errors over units.
-    differences : mapping of score to (mean, standard error)
-        From the reference, on the units that both answered.
-    """
+    """A method on a task: means and standard errors over units, each alike, and paired differences from the reference."""
 
     method: str
     units: int

@@ -123,12 +123,21 @@ def test_families_and_states_that_are_scored_are_not_those_learned_from():
     }
 
 
-def test_the_true_effects_of_the_designs():
-    X = np.random.default_rng(3).normal(size=(50, 3))
-    expected = [np.mean(np.cos(X[:, 0]) + 0.6 * X[:, 2]), X[:, 1].mean(), 0.6 * X[:, 0].mean()]
-    np.testing.assert_allclose(effects.average_effects(X, effects.smooth), expected, atol=1e-8)
-    switch = np.array([[0.0, 2.0], [1.0, 3.0], [1.0, 5.0]])
-    np.testing.assert_allclose(effects.average_effects(switch, lambda X: X[:, 0] * X[:, 1]), [10 / 3, 2 / 3], atol=1e-8)
+TRUTH = {
+    "D1, mixed": lambda x1, x2, b: [np.mean(1.5 * np.cos(1.5 * x1) + 0.4 * b), np.mean(x2), 0.8 + 0.4 * np.mean(x1)],
+    "D2, smooth": lambda x1, x2, x3: [np.mean(np.cos(x1) + 0.6 * x3), np.mean(x2), 0.6 * np.mean(x1)],
+    "D8, lines": lambda *x: [1.0, 0.5, -0.3, 0.0],
+    "D10, nothing": lambda *x: [0.0] * 4,
+    "E3, confounded": lambda x1, x2, t: [1 + 0.5 * t.mean(), x2.mean(), 1 + 0.5 * x1.mean()],
+    "E4, kinks": lambda x1, x2, x3: [np.sign(x1).mean(), (x2 > 0).mean(), -0.5 * (x3 > 1).mean()],
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_the_truth_is_the_average_effect_of_the_written_function(name):
+    design = effects.DESIGNS[name]
+    X = design.covariates(np.random.default_rng(3))
+    np.testing.assert_allclose(effects.average_effects(design, X), TRUTH[name](*X.T), atol=1e-7)
 
 
 def test_bags_are_those_of_the_published_experiments():
