@@ -141,12 +141,13 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
     """Learn the spread of a column of numbers in one query over its distinct values."""
     x, w, least = f"cast({quoted(name)} as double)", people.weight_sql, n_bins + 1
     kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
-    ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
-    sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
-    placed = (
-        f"select x, w, n, lag(x) over (order by x) as before, {ranks}, {sums} from ({kinds}) kinds where x is not null"
-    )
-    spread = f"select *, sum(w * power(x - first / nullif(total, 0), 2)) over () as second from ({placed}) placed"
+    one = "partition by n < 0"  # nobody: Spark warns of windows without a partition
+    ranks = f"row_number() over ({one} order by x) as up, row_number() over ({one} order by x desc) as down"
+    sums = f"sum(w) over ({one} order by x) as below, sum(w) over ({one}) as total, sum(w * x) over ({one}) as first"
+    before = f"lag(x) over ({one} order by x) as before"
+    placed = f"select x, w, n, {before}, {ranks}, {sums} from ({kinds}) kinds where x is not null"
+    second = f"sum(w * power(x - first / nullif(total, 0), 2)) over ({one}) as second"
+    spread = f"select *, {second} from ({placed}) placed"
     parts = [f"floor({part} * {n_bins} / nullif(total, 0))" for part in ("below", "(below - w)")]
     found = people.answer(
         f"select * from ({spread}) spread where up <= {least} or down <= {least} or {' <> '.join(parts)} order by x"
