@@ -9,14 +9,12 @@ import numpy as np
 
 from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
 from crosslevel.binned.gaussian.kernels import Kernel
-from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.numerics.integrals.correlations import reach, spectral_density
 from crosslevel.typing import FloatArray, Int64Array
 
 SAMPLE = 80
 """Regions on which the error is measured."""
-POINTS = 4000
-"""Points of a cubature that are compared pair by pair to measure it."""
 START, GROWTH = 3.0, 1.25
 """Highest frequency tried first in units of 1 / lengthscale, and how it grows."""
 CHECKED = 12
@@ -97,7 +95,7 @@ def choose(kernel: Kernel, span: Span, top: float) -> SineBasis:
 def sample_of(regions: Regions) -> Regions:
     """Pick regions on which errors are measured: neighbors in the middle and at both ends, and some spread over all.
 
-    Of regions that only a cubature can sum, some dozen: the smallest, which need the highest frequencies, and the largest.
+    Of regions without exact covariances some dozen: the smallest, which need the highest frequencies, and the largest.
     """
     n = len(regions)
     if regions.pieces() is None:
@@ -111,46 +109,42 @@ def sample_of(regions: Regions) -> Regions:
     return regions[np.unique(np.concatenate(runs))]
 
 
-def measure_error(kernel: Kernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray) -> float:
+def measure_error(
+    kernel: Kernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray | SineBasis
+) -> float:
     """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations.
 
-    ``exact`` are the covariances without features; see `exact_sample`.
+    ``exact`` are the covariances without features, or, where there are none, a basis that reaches much farther.
     """
-    features = sample.sine_integrals(basis)
-    found = (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
-    sd = np.sqrt(np.diag(exact))
-    return float(np.abs((found - exact) / np.outer(sd, sd)).max())
 
+    def covariance(basis: SineBasis) -> FloatArray:
+        features = sample.sine_integrals(basis)
+        return (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
 
-def exact_sample(kernel: Kernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:
-    """Give the sample with its exact covariances; where a cubature has many points, of the regions with the fewest only."""
-    pieces = sample.summed_pieces(kernel.scale(logs))
-    size = np.bincount(pieces.owner, minlength=pieces.n)
-    order = np.argsort(size, kind="stable")
-    quick = np.cumsum(size[order]) <= POINTS
-    if pieces.simple or quick.all():
-        return sample, prior_covariance(kernel, logs, lay_out(pieces))[0]
-    kept = np.sort(order[: max(2, int(quick.sum()))])
-    rows = np.isin(pieces.owner, kept)
-    owner = np.searchsorted(kept, pieces.owner[rows])
-    some = Pieces(pieces.lower[rows], pieces.upper[rows], pieces.weight[rows], owner, len(kept))
-    return sample[kept], prior_covariance(kernel, logs, lay_out(some))[0]
+    truth = covariance(exact) if isinstance(exact, SineBasis) else exact
+    sd = np.sqrt(np.diag(truth))
+    return float(np.abs((covariance(basis) - truth) / np.outer(sd, sd)).max())
 
 
 def grow(
     kernel: Kernel, logs: FloatArray, span: Span, sample: Regions, tolerance: float, max_features: int
 ) -> tuple[SineBasis, float]:
     """Add frequencies until the error is below ``tolerance`` or the number reaches ``max_features``."""
+    pieces = sample.pieces()
+    exact = None if pieces is None else prior_covariance(kernel, logs, lay_out(pieces))[0]
+
+    def error_of(basis: SineBasis, top: float) -> float:
+        return measure_error(kernel, logs, basis, sample, choose(kernel, span, 2.0 * top) if exact is None else exact)
+
     top = START
     basis = choose(kernel, span, top)
-    sample, exact = exact_sample(kernel, logs, sample)
-    error = measure_error(kernel, logs, basis, sample, exact)
+    error = error_of(basis, top)
     while error > tolerance:
         more = choose(kernel, span, top * GROWTH)
         if len(more) > max_features:
             break
         top, basis = top * GROWTH, more
-        error = measure_error(kernel, logs, basis, sample, exact)
+        error = error_of(basis, top)
     return basis, error
 
 

@@ -16,7 +16,7 @@ from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.boxes import Points, as_regions, scale_of
 from crosslevel.data.checks import check_counts, check_finite, check_length
 from crosslevel.errors import InputError
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+from crosslevel.typing import FloatArray, Int64Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,32 +92,20 @@ class WeightedSum(Regions):
         """Number the regions."""
         return {"region": np.arange(len(self))}
 
-    def pieces(self) -> Pieces | None:
+    def pieces(self, scale: FloatArray | None = None) -> Pieces | None:
         """Give the pieces of the parts with their weights."""
-        found = self.parts.pieces()
-        return None if found is None else self._own(found)
-
-    def summed_pieces(self, scale: FloatArray) -> Pieces:
-        """Give the pieces or points of the parts with their weights."""
-        return self._own(self.parts.summed_pieces(scale))
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Sum the integrals of the parts."""
-        return self._summed(self.parts.fourier_integrals(k))
-
-    def sine_integrals(self, basis: SineBasis) -> FloatArray:
-        """Sum the integrals of the parts."""
-        return self._summed(self.parts.sine_integrals(basis))
-
-    def _first(self) -> Int64Array:
-        return np.flatnonzero(np.diff(self.owner, prepend=-1)).astype(np.int64)
-
-    def _own(self, found: Pieces) -> Pieces:
+        found = self.parts.pieces(scale)
+        if found is None:
+            return None
         weight = found.weight * self.weights[found.owner]
         return Pieces(found.lower, found.upper, weight, self.owner[found.owner], len(self))
 
-    def _summed(self, found: Any) -> Any:
-        return np.add.reduceat(self.weights[:, None] * found, self._first(), axis=0)
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
+        """Sum the integrals of the parts."""
+        return np.add.reduceat(self.weights[:, None] * self.parts.sine_integrals(basis), self._first(), axis=0)
+
+    def _first(self) -> Int64Array:
+        return np.flatnonzero(np.diff(self.owner, prepend=-1)).astype(np.int64)
 
     def _take(self, rows: Int64Array) -> Self:
         picked = [np.flatnonzero(self.owner == r) for r in rows]
@@ -164,18 +152,14 @@ class Stack(Regions):
         kinds = [type(m).__name__.lower() for m in self.members for _ in range(len(m))]
         return {"region": np.arange(len(self)), "shape": kinds}
 
-    def pieces(self) -> Pieces | None:
+    def pieces(self, scale: FloatArray | None = None) -> Pieces | None:
         """Give the pieces of the members in a row."""
-        found = [p for m in self.members if (p := m.pieces()) is not None]
-        return self._joined(found) if len(found) == len(self.members) else None
-
-    def summed_pieces(self, scale: FloatArray) -> Pieces:
-        """Give the pieces or points of the members in a row."""
-        return self._joined([m.summed_pieces(scale) for m in self.members])
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Give the integrals of the members in a row."""
-        return np.concatenate([m.fourier_integrals(k) for m in self.members])
+        found = [p for m in self.members if (p := m.pieces(scale)) is not None]
+        if len(found) < len(self.members):
+            return None
+        lower, upper, weight = (np.concatenate([getattr(f, n) for f in found]) for n in ("lower", "upper", "weight"))
+        owner = np.concatenate([f.owner + s for f, s in zip(found, self._starts()[:-1], strict=True)])
+        return Pieces(lower, upper, weight, owner, len(self))
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Give the integrals of the members in a row."""
@@ -183,11 +167,6 @@ class Stack(Regions):
 
     def _starts(self) -> Int64Array:
         return np.append(0, np.cumsum([len(m) for m in self.members]))
-
-    def _joined(self, found: Sequence[Pieces]) -> Pieces:
-        lower, upper, weight = (np.concatenate([getattr(f, n) for f in found]) for n in ("lower", "upper", "weight"))
-        owner = np.concatenate([f.owner + s for f, s in zip(found, self._starts()[:-1], strict=True)])
-        return Pieces(lower, upper, weight, owner, len(self))
 
     def _take(self, rows: Int64Array) -> Self:
         starts = self._starts()
