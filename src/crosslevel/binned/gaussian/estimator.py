@@ -17,8 +17,9 @@ from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, ma
 from crosslevel.binned.gaussian.predictions import describe_predictions, draw
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
-from crosslevel.binned.regions.base import Regions, align_to_regions
+from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import QUANTITIES, as_regions, describe_layout
+from crosslevel.binned.regions.matching import align_to_regions
 from crosslevel.binned.regions.sums import default_scale
 from crosslevel.data.checks import check_level, check_whole, read_seed, refuse_idle, row_keys
 from crosslevel.data.progress import count_steps
