@@ -41,7 +41,7 @@ class BinnedGP(RegionEstimator):
     Parameters
     ----------
     kernel : str, default "eq"
-        "eq", "matern12", "matern32", "matern52", or sums of these and "white" (white noise in space), as in "eq + white".
+        "eq", "matern12", "matern32" or "matern52".
     variance, lengthscale, noise, mean : float, optional
         Of the function; what is given is kept, what is None is estimated. ``lengthscale`` l is that of
         exp(-r^2 / (2 l^2)), the paper's over sqrt(2), and may be one per axis. ``noise`` is the
@@ -154,7 +154,7 @@ class BinnedGP(RegionEstimator):
         if noise is None and problem.known_noise.any():
             noise = 0.0
         kernel = read_kernel(self.kernel, found.dimension, variance=self.variance, lengthscale=self.lengthscale)
-        solver = choose_solver(problem, kernel, settings)
+        solver = choose_solver(problem, settings)
         self._refuse_idle(solver, kernel)
         told = (
             nullcontext()
@@ -313,6 +313,5 @@ class BinnedGP(RegionEstimator):
         """Refuse parameters that cannot act with this solver and the hyperparameters that are given."""
         if solver != "features":
             refuse_idle(self, ["tolerance"], f"with the {solver} solver; use solver='features'")
-        lengths = [g for g, axis in zip(kernel.given, kernel.axes, strict=True) if axis is not None]
-        if None not in lengths:
+        if None not in kernel.lengthscales:
             refuse_idle(self, ["prior"], "where no lengthscale is estimated; use lengthscale=None")
