@@ -26,7 +26,7 @@ from crosslevel.data.cells import gather
 from crosslevel.imputation.cudia import fit as ways
 from crosslevel.imputation.cudia.chain import accept_mix, draw_clusters, propose_mix
 from crosslevel.imputation.cudia.estimator import CUDIA
-from crosslevel.imputation.cudia.hard import fit_hard
+from crosslevel.imputation.cudia.fit import fit_hard
 from crosslevel.imputation.cudia.impute import Crowd, expected_values, probabilities
 from crosslevel.imputation.cudia.mixture import (
     fit_mixture,

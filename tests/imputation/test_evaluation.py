@@ -4,8 +4,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 from crosslevel.errors import InputError
-from crosslevel.imputation.baselines import logistic_regression
-from crosslevel.imputation.evaluation import calibration, evaluate
+from crosslevel.imputation.evaluation import calibration, evaluate, logistic_regression
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 

@@ -137,39 +137,19 @@ def pool(
     if imputer is None:
         given = {"outcome": outcome, "allow_unseen": allow_unseen}
         refuse_idle_arguments(pool, given, "without imputer, whose columns it is compared with")
-    used: tuple[str, ...] = ()
-    if std_errors is None:
-        models = [_read_model(one) for one in _several(estimates)]
-        for one in models:
-            if one.names != models[0].names or len(one.estimate) != len(models[0].estimate):
-                raise InputError(
-                    f"estimates: the models have different terms, {listed(models[0].names)} and {listed(one.names)}; fit the same model "
-                    "to every completed data set."
-                )
-        Q, U = np.array([one.estimate for one in models]), np.array([one.variance for one in models])
-        used, outcome = tuple(names or models[0].used), outcome or models[0].outcome
-        names = names or models[0].names or None
-    else:
-        values, terms = _by_name(estimates, "estimates", ())
-        Q, errors = _two(values, "estimates"), _two(_by_name(std_errors, "std_errors", terms)[0], "std_errors")
-        names = names or terms or None
-        if Q.shape != errors.shape:
-            raise InputError(
-                f"estimates has shape {Q.shape} and std_errors {errors.shape}; pass one error per estimate."
-            )
-        if (errors < 0).any():
-            raise InputError("std_errors has a negative value; pass standard errors, which are >= 0.")
-        U = errors**2
-    if len(Q) < 2:
+    models = _read_models(estimates) if std_errors is None else _read_numbers(estimates, std_errors)
+    if len(models) < 2:
         raise InputError(
             "estimates has one completed data set; how much imputation matters shows from two on, better twenty."
         )
-    labels = [f"statistic {j}" for j in range(Q.shape[1])] if names is None else list(names)
+    Q, U = np.array([one.estimate for one in models]), np.array([one.variance for one in models])
+    names, used = names or models[0].names, names or models[0].used
+    labels = list(names or [f"statistic {j}" for j in range(Q.shape[1])])
     if len(labels) != Q.shape[1]:
         raise InputError(f"names has {len(labels)} entries for {Q.shape[1]} statistics; pass one each.")
     said = []
     if imputer is not None:
-        said = _compare(used or (names or ()), outcome, imputer, allow_unseen)
+        said = _compare(used, outcome or models[0].outcome, imputer, allow_unseen)
     elif std_errors is None:
         said = [f"the columns of the analysis were not compared with those of the imputer; pass imputer=. {RULE}"]
     for sentence in said:
@@ -235,14 +215,17 @@ def pool_statistic(
             found.append(statistic(one))
             if step is not None:
                 step()
-    options: dict[str, Any] = {"names": names, "imputer": imputer, "outcome": outcome, "allow_unseen": allow_unseen}
-    options |= {"level": level, "n_complete": n_complete}
-    if all(isinstance(one, tuple) and not hasattr(one[0], "coef_") and np.ndim(one[1]) < 2 for one in found):
-        if all(hasattr(one[0], "iloc") for one in found):
-            return pool([one[0] for one in found], [one[1] for one in found], **options)
-        Q, U = (np.array([np.atleast_1d(np.asarray(p[i], dtype=np.float64)) for p in found]) for i in (0, 1))
-        return pool(Q, U, **options)
-    return pool(found, **options)
+    plain = all(isinstance(one, tuple) and not hasattr(one[0], "coef_") and np.ndim(one[1]) < 2 for one in found)
+    return pool(
+        [one[0] for one in found] if plain else found,
+        [one[1] for one in found] if plain else None,
+        names=names,
+        imputer=imputer,
+        outcome=outcome,
+        allow_unseen=allow_unseen,
+        level=level,
+        n_complete=n_complete,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,11 +239,30 @@ class _Model:
     outcome: str | None = None
 
 
-def _several(models: Any) -> list[Any]:
-    found = list(models) if isinstance(models, Iterable) and not isinstance(models, str) else []
-    if not found or any(isinstance(one, int | float | np.number) for one in found):
+def _read_models(models: Any) -> list[_Model]:
+    """Read one model of each completed data set, all with the same terms."""
+    given = list(models) if isinstance(models, Iterable) and not isinstance(models, str) else []
+    if not given or any(isinstance(one, int | float | np.number) for one in given):
         raise InputError("std_errors is None; pass one error per estimate, or fitted models as estimates.")
+    found = [_read_model(one) for one in given]
+    for one in found:
+        if one.names != found[0].names or len(one.estimate) != len(found[0].estimate):
+            raise InputError(
+                f"estimates: the models have different terms, {listed(found[0].names)} and {listed(one.names)}; fit the same model "
+                "to every completed data set."
+            )
     return found
+
+
+def _read_numbers(estimates: Any, std_errors: Any) -> list[_Model]:
+    """Read numbers and their standard errors, by name where they carry names."""
+    values, terms = _by_name(estimates, "estimates", ())
+    Q, errors = _two(values, "estimates"), _two(_by_name(std_errors, "std_errors", terms)[0], "std_errors")
+    if Q.shape != errors.shape:
+        raise InputError(f"estimates has shape {Q.shape} and std_errors {errors.shape}; pass one error per estimate.")
+    if (errors < 0).any():
+        raise InputError("std_errors has a negative value; pass standard errors, which are >= 0.")
+    return [_Model(terms, q, e**2, terms) for q, e in zip(Q, errors, strict=True)]
 
 
 def _read_model(model: Any) -> _Model:

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.imputation.baselines import logistic
-from crosslevel.imputation.evaluation import evaluate
+from crosslevel.imputation.evaluation import evaluate, logistic
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 from crosslevel.imputation.persons.hidden import members_of
 

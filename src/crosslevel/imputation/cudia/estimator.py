@@ -38,8 +38,8 @@ from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState, Step
 
 NARROW = (
-    "These intervals hold under the model of clusters alone (place_sd=0); they do not allow for places that differ for other reasons, "
-    "and on real data they are far too narrow (of 19 groups of survey respondents they held 1). Pass place_sd='auto'."
+    "These intervals hold under the model of clusters alone (place_sd=0), without places that differ for other reasons; on real data they "
+    "are far too narrow. Pass place_sd='auto'."
 )
 
 
@@ -436,9 +436,8 @@ class CUDIA(Imputer):
             block, c = self._problem.published[j]
             if groups < FEWEST_GROUPS:
                 out.append(
-                    f"{name!r} is known for {groups} groups only; with so few, some choices of clusters and ridge are worse for people "
-                    "than the naive group mean, and group means cannot show which. Compare CrossLevelImputer, and rely on the ranking of "
-                    "people more than on the levels."
+                    f"{name!r} is known for {groups} groups only, which cannot show whether people are better told than by the group mean. "
+                    "Compare CrossLevelImputer, and rely on the ranking of people more than on the levels."
                 )
             if self.aggregates_from == "population" and np.isnan(block.se[np.isfinite(block.S[:, c]), c]).any():
                 out.append(

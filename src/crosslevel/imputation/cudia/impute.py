@@ -19,12 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
 
 from crosslevel.data.cells import Cells, sums, warn_outside
 from crosslevel.data.columns import Category, Number
 from crosslevel.imputation.cudia.families import recode
-from crosslevel.imputation.cudia.mixture import LOGIT_SD, Design, designs_of, responsibilities
+from crosslevel.imputation.cudia.mixture import LOGIT_SD, Design, designs_of, identifiability, responsibilities
 from crosslevel.imputation.cudia.model import (
     Fit,
     Parameters,
@@ -105,9 +104,8 @@ def expected_values(
         binary, group = bool(problem.binary[j]), crowd.group[:, block.partition]
         f = logit(inside(plain[:, j])) if binary else plain[:, j]
         if constants is None:
-            value, shift = match(f[None], group, crowd.weight, block.S[:, c], binary=binary)
-            values[:, j] = value[0]
-            added.append(shift[0])
+            values[:, j], shift = match(f, group, crowd.weight, block.S[:, c], binary=binary)
+            added.append(shift)
         else:
             values[:, j] = inverse_link(f + constants[j][group], binary=binary)
     return values, tuple(added)
@@ -147,9 +145,9 @@ def draw_values(
                 value = inverse_link(f + constants[j][group], binary=binary)
                 out[:, j] = rng.random(n) < value if binary else value
             elif binary:
-                out[:, j] = draw_bernoulli(expit(f), group, mean, rng, None if equal else crowd.weight)
+                out[:, j] = draw_bernoulli(f, group, mean, rng, None if equal else crowd.weight)
             else:
-                out[:, j] = match(f[None], group, crowd.weight, mean, binary=False)[0][0]
+                out[:, j] = match(f, group, crowd.weight, mean, binary=False)[0]
         yield out
 
 
@@ -238,7 +236,7 @@ def place_covariances(problem: Problem, fit: Fit, place_sd: float | str) -> tupl
     """
     out = []
     for j, design in enumerate(designs_of(problem, fit.parameters, fit.shares)):
-        D, s = design.D, design.s
+        s = design.s
         if problem.binary[j]:
             center = float(np.average(s, weights=design.size))
             unit, units = max(center * (1.0 - center), 1e-6), s * (1.0 - s)
@@ -246,8 +244,7 @@ def place_covariances(problem: Problem, fit: Fit, place_sd: float | str) -> tupl
             unit = _person_sd(problem, fit.parameters, design, j) / LATENT_SD
             units = np.full(len(s), unit)
         noise = (place_deviation(place_sd, len(s)) * units) ** 2 + design.variance
-        found = np.linalg.inv((D / noise[:, None]).T @ D + np.eye(D.shape[1]) / (LOGIT_SD * unit) ** 2)
-        out.append(0.5 * (found + found.T))
+        out.append(identifiability(design.D, 1.0 / noise, 1.0 / (LOGIT_SD * unit) ** 2).variance)
     return tuple(out)
 
 

@@ -124,16 +124,13 @@ def fit_hidden(
     Z = design.matrix(cells.X)
     n = cells.sizes(published.partition, len(published.mean))[1]
     groups = _groups(published, cells, n, binary, scale)
-    fit = fit_slopes(Z, design.reach, groups, n, settings)
-    f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
-    group = cells.pair_group[:, published.partition]
-    value, shift = match(f[None], group, cells.weight, published.mean, binary=binary)
-    for _ in range(0 if known is None else MOST_ROUNDS):
-        before = shift[0]
-        fit = fit_slopes(Z, design.reach, groups, n, settings, known, before)
+    group, shift = cells.pair_group[:, published.partition], np.zeros(len(n))
+    for number in range(1 if known is None else MOST_ROUNDS):
+        before = shift
+        fit = fit_slopes(Z, design.reach, groups, n, settings, known if number else None, before)
         f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
-        value, shift = match(f[None], group, cells.weight, published.mean, binary=binary)
-        if np.abs(shift[0] - before).max() < 1e-7 * groups.unit:
+        value, shift = match(f, group, cells.weight, published.mean, binary=binary)
+        if number and np.abs(shift - before).max() < 1e-7 * groups.unit:
             break
     unit, noise = (1.0 if binary else groups.unit), np.nan
     if not binary:
@@ -141,8 +138,8 @@ def fit_hidden(
             # the ratio of the two scales, and so the numbers, do not depend on the unit; errors do
             fit, unit, noise = replace(fit, Sigma=np.full(fit.Sigma.shape, np.nan), t_b=np.nan), np.nan, 0.0
         else:
-            average = np.average(value[0], weights=cells.weight)
-            explained = float(np.average((value[0] - average) ** 2, weights=cells.weight))
+            average = np.average(value, weights=cells.weight)
+            explained = float(np.average((value - average) ** 2, weights=cells.weight))
             noise = max((unit * LATENT_SD) ** 2 - explained, 0.05 * (unit * LATENT_SD) ** 2)
     return Hidden(
         name=published.name,
@@ -153,7 +150,7 @@ def fit_hidden(
         unit=unit,
         noise=noise,
         fit=fit,
-        shift=shift[0],
+        shift=shift,
         error=np.nan_to_num(published.se),
     )
 
@@ -196,7 +193,7 @@ def members_of(hidden: Hidden, design: Design, cells: Cells, fitted: Cells | Non
     f = Z @ hidden.fit.beta + hidden.fit.intercept
     if fitted is None:
         anchors = None
-        value = match(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)[0][0]
+        value = match(f, group, cells.weight, hidden.mean, binary=hidden.binary)[0]
     else:
         anchors = anchors_of(members_of(hidden, design, fitted))
         value = inverse_link(f + hidden.shift[group], binary=hidden.binary)
@@ -246,8 +243,8 @@ def _unseen(hidden: Hidden, design: Design, cells: Cells, X: FloatArray) -> Floa
     here = ~np.isnan(mean)
     weight, f = cells.weight[here], scores(cells.X)[cells.pair_cell[here]]
     average = np.average(mean[here], weights=weight)
-    _, shift = match(f[None], np.zeros(len(f), dtype=np.intp), weight, np.array([average]))
-    return np.asarray(special.expit(scores(X) + shift[0]))
+    _, shift = match(f, np.zeros(len(f), dtype=np.intp), weight, np.array([average]))
+    return np.asarray(special.expit(scores(X) + shift))
 
 
 def draw(
@@ -270,35 +267,27 @@ def draw(
         raise InputError(
             f"draws of {hidden.name!r} need its standard deviation among persons; pass scale={{{hidden.name!r}: sd}}."
         )
-    Z = design.matrix(cells.X)
+    home = cells if fitted is None else fitted
+    Z, Z_home = design.matrix(cells.X), design.matrix(home.X)
     root = np.linalg.cholesky(hidden.fit.Sigma)
     theta = np.concatenate([[hidden.fit.intercept], hidden.fit.beta])
-    unknown = np.isnan(hidden.mean)
-    pair_group = cells.pair_group[:, hidden.partition]
-    home = cells if fitted is None else fitted
-    at_home = design.matrix(home.X), home.pair_cell, home.pair_group[:, hidden.partition]
-    out = np.empty((n_draws, len(group)))
+    unknown, binary = np.isnan(hidden.mean), hidden.binary
+    pair_group, home_group = (c.pair_group[:, hidden.partition] for c in (cells, home))
+    each, out = np.ones(len(group)) if weight is None else weight, np.empty((n_draws, len(group)))
     for s in range(n_draws):
         own = theta + root @ rng.standard_normal(len(theta))
-        f = (Z @ own[1:] + own[0])[cells.pair_cell]
-        f = f + np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)[pair_group]
-        mean = draw_means(hidden.mean, hidden.error, rng, binary=hidden.binary)
-        if fitted is None:
-            target = mean
-            value = match(f[None], pair_group, cells.weight, mean, binary=hidden.binary)[0][0]
-        else:
-            target = np.full(len(mean), np.nan)
-            Z_home, cell, home_group = at_home
-            f_home = (Z_home @ own[1:] + own[0])[cell]
-            _, shift = match(f_home[None], home_group, home.weight, mean, binary=hidden.binary)
-            value = inverse_link(f + shift[0][pair_group], binary=hidden.binary)
-        person = value[cells.pair]
-        if values and hidden.binary:
-            person = draw_bernoulli(person, group, target, rng, weight)
+        effect = np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)
+        mean = draw_means(hidden.mean, hidden.error, rng, binary=binary)
+        at_home = (Z_home @ own[1:] + own[0])[home.pair_cell]
+        _, shift = match(at_home, home_group, home.weight, mean, binary=binary)
+        f = ((Z @ own[1:] + own[0])[cells.pair_cell] + (effect + shift)[pair_group])[cells.pair]
+        target = mean if fitted is None else np.full(len(mean), np.nan)
+        person = inverse_link(f, binary=binary)
+        if values and binary:
+            person = draw_bernoulli(f, group, target, rng, weight)
         elif values:
             noisy = person + np.sqrt(hidden.noise) * rng.standard_normal(len(person))
-            each = np.ones(len(group)) if weight is None else weight
-            person = match(noisy[None], group, each, target, binary=False)[0][0]
+            person = match(noisy, group, each, target, binary=False)[0]
         out[s] = person
     return out
 

@@ -76,24 +76,19 @@ def _known(
     name: Any,
 ) -> Known:
     rate = frames.column(table, feature, "known_rates")
-    se = frames.column(table, f"{feature}_se", "known_rates") if f"{feature}_se" in table.column_names else None
-    bad = ~np.isfinite(rate) | ((rate < 0) | (rate > 1) if binary else False)
-    if se is not None:  # a missing one of a rate is that of as many people as are here
-        bad |= (se <= 0) | np.isinf(se) | (np.isnan(se) & (not binary))
+    own = f"{feature}_se" in table.column_names
+    se = frames.column(table, f"{feature}_se", "known_rates") if own else np.full(len(rate), np.nan)
+    bad = ~np.isfinite(rate) | (se <= 0) | np.isinf(se)
+    # a missing error of a rate is that of as many people as are here; a number has none
+    bad |= (rate < 0) | (rate > 1) if binary else np.isnan(se)
     if bad.any():
         r = int(np.argmax(bad))
         raise InputError(
-            f"known_rates of {name[r]}: {feature!r} is {rate[r]:g}{'' if se is None else f' with standard error {se[r]:g}'}; pass "
-            f"{'rates between 0 and 1' if binary else 'means'} and standard errors above 0."
+            f"known_rates of {name[r]}: {feature!r} is {rate[r]:g} with standard error {se[r]:g}; pass "
+            f"{'rates between 0 and 1' if binary else 'means'} and, as '{feature}_se', standard errors above 0."
         )
+    variance = sampling_variance(rate, people, se) if binary else se**2
     if binary:
-        variance = sampling_variance(rate, people, se)
         rate = np.where((rate <= 0.0) | (rate >= 1.0), inner(rate, people), rate)
-    elif se is None:
-        raise InputError(
-            f"known_rates of {feature!r}, a number, need their standard errors; add the column '{feature}_se'."
-        )
-    else:
-        variance = se**2
     published = given.published[given.hidden.index(feature)]
     return Known(W, cells.pair_cell, cells.pair_group[:, published.partition], rate, variance)
