@@ -35,7 +35,7 @@ from crosslevel.imputation.cudia.model import (
 )
 from crosslevel.imputation.design import Design as Scores
 from crosslevel.imputation.design import learn_design
-from crosslevel.imputation.inputs import People
+from crosslevel.imputation.inputs import Rows
 from crosslevel.imputation.match_means import draw_bernoulli, draw_means, inside, inverse_link, match
 from crosslevel.imputation.persons.model import INTERCEPT_SD, LATENT_SD, Settings, mean_slopes
 from crosslevel.numerics.logit_shift import logit
@@ -69,14 +69,13 @@ class Crowd:
     weight: FloatArray
 
     @classmethod
-    def gather(cls, problem: Problem, names: Sequence[str], people: People, cells: Cells) -> Crowd:
+    def gather(cls, problem: Problem, names: Sequence[str], people: Rows, cells: Cells) -> Crowd:
         """Give people who were passed, and counted by distinct row and group."""
         X = recode(cells.X, problem.families, names)
         if len(problem.X):  # a saved model has nobody
-            warn_outside(X[cells.row], problem.X, names, stacklevel=6)
-        weight = np.ones(len(people.X)) if people.weight is None else people.weight
+            warn_outside(X[cells.row], problem.X, names, stacklevel=6, argument="people")
         rows, atom = statistics(problem.families, X), atoms_of(cells.pair_group, problem.places)
-        return cls(X, rows, cells.pair_cell, atom, cells.pair, people.group, weight)
+        return cls(X, rows, cells.pair_cell, atom, cells.pair, people.group, people.each)
 
     @classmethod
     def of_fit(cls, problem: Problem) -> Crowd:
@@ -117,15 +116,13 @@ def draw_values(
     crowd: Crowd,
     rng: np.random.Generator,
     constants: Sequence[FloatArray] | None = None,
-    *,
-    errors: bool = False,
 ) -> Iterator[FloatArray]:
     """Draw hidden values (n, d_u) for each of some parameters, with what is added to the logits or numbers of rows, (C, d_u).
 
     Binary features are drawn with z summed out, given their total (conditional Bernoulli). Real ones are drawn given z; adding
     the same constant to all people of a group is then the exact conditional law, since the clusters share a variance.
 
-    With ``errors`` the means that are kept move in every draw by their published standard errors. With ``constants``, (P,) for each
+    Means of a population move in every draw by their published standard errors. With ``constants``, (P,) for each
     feature, people are others than those whose means were published: they get these and keep no mean.
     """
     n, pair, equal = len(crowd.pair), crowd.pair, bool((crowd.weight == 1.0).all())
@@ -136,7 +133,7 @@ def draw_values(
         for j, (block, c) in enumerate(problem.published):
             group, binary, mean = crowd.group[:, block.partition], bool(problem.binary[j]), block.S[:, c]
             if constants is None:
-                mean = draw_means(mean, block.se[:, c] if errors else None, rng, binary=binary)
+                mean = draw_means(mean, block.se[:, c] if block.elsewhere[c] else None, rng, binary=binary)
             if binary:
                 f = (logit(inside(r @ at.H[:, j])) + more[:, j])[pair]
             else:

@@ -14,7 +14,7 @@ from crosslevel.data.cells import Cells
 from crosslevel.data.published import Published
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import Design
-from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, read_range
+from crosslevel.imputation.inputs import FEWEST_GROUPS, UNSURE, Inputs, Rows, read_range
 from crosslevel.imputation.match_means import draw_bernoulli, draw_means, inverse_link, match
 from crosslevel.imputation.persons.model import (
     LATENT_SD,
@@ -26,7 +26,7 @@ from crosslevel.imputation.persons.model import (
     sampling_variance,
 )
 from crosslevel.imputation.persons.uncertainty import Members, anchors_of
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray
 
 FAMILIES = ("bernoulli", "gaussian")
 ROUNDING = 0.01
@@ -58,7 +58,9 @@ class Hidden:
     shift : (P,)
         b_p - a: what the fit adds to the prediction of people of each group; 0 where no mean was published.
     error : (P,) or None
-        Published standard errors of the means, 0 where none is.
+        Published standard errors of the means of a population, 0 where none is.
+    unsure : bool
+        Whether means of these very people have errors, which intervals leave out.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Hidden:
     fit: Fit
     shift: FloatArray
     error: FloatArray | None = None
+    unsure: bool = False
 
     @property
     def groups(self) -> int:
@@ -151,7 +154,8 @@ def fit_hidden(
         noise=noise,
         fit=fit,
         shift=shift,
-        error=np.nan_to_num(published.se),
+        error=np.nan_to_num(published.se) * published.elsewhere,
+        unsure=not published.elsewhere and bool((published.se > 0).any()),
     )
 
 
@@ -168,7 +172,7 @@ def _groups(published: Published, cells: Cells, n: FloatArray, binary: bool, sca
         )
     if between == 0.0:
         raise InputError(
-            f"aggregates: the mean of {published.name!r} is the same in every group; there is nothing to learn from."
+            f"places: the mean of {published.name!r} is the same in every group; there is nothing to learn from."
         )
     unit = between if scale is None else scale / LATENT_SD
     # a published error is that of the mean; it says nothing of the sd among persons, since nobody knows how many are behind the mean
@@ -250,9 +254,7 @@ def _unseen(hidden: Hidden, design: Design, cells: Cells, X: FloatArray) -> Floa
 def draw(
     hidden: Hidden,
     design: Design,
-    cells: Cells,
-    group: IntArray,
-    weight: FloatArray | None,
+    people: tuple[Rows, Cells],
     n_draws: int,
     rng: np.random.Generator,
     *,
@@ -261,19 +263,21 @@ def draw(
 ) -> FloatArray:
     """Draw slopes and true means of groups, then the values of all persons given both, (n_draws, n); only probabilities without ``values``.
 
-    With ``fitted``, the people of the fit, those of ``cells`` are others: they get the shifts of the fit, and their totals are open.
+    With ``fitted``, the people of the fit, ``people`` are others: they get the shifts of the fit, and their totals are open.
     """
     if not np.isfinite(hidden.fit.Sigma).all():
         raise InputError(
             f"draws of {hidden.name!r} need its standard deviation among persons; pass scale={{{hidden.name!r}: sd}}."
         )
+    rows, cells = people
     home = cells if fitted is None else fitted
     Z, Z_home = design.matrix(cells.X), design.matrix(home.X)
     root = np.linalg.cholesky(hidden.fit.Sigma)
     theta = np.concatenate([[hidden.fit.intercept], hidden.fit.beta])
     unknown, binary = np.isnan(hidden.mean), hidden.binary
     pair_group, home_group = (c.pair_group[:, hidden.partition] for c in (cells, home))
-    each, out = np.ones(len(group)) if weight is None else weight, np.empty((n_draws, len(group)))
+    group = rows.group[:, hidden.partition]
+    out = np.empty((n_draws, len(group)))
     for s in range(n_draws):
         own = theta + root @ rng.standard_normal(len(theta))
         effect = np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)
@@ -284,10 +288,10 @@ def draw(
         target = mean if fitted is None else np.full(len(mean), np.nan)
         person = inverse_link(f, binary=binary)
         if values and binary:
-            person = draw_bernoulli(f, group, target, rng, weight)
+            person = draw_bernoulli(f, group, target, rng, rows.weight)
         elif values:
             noisy = person + np.sqrt(hidden.noise) * rng.standard_normal(len(person))
-            person = match(noisy, group, each, target, binary=False)[0]
+            person = match(noisy, group, rows.each, target, binary=False)[0]
         out[s] = person
     return out
 
@@ -308,6 +312,8 @@ def describe_warnings(hidden: Hidden) -> list[str]:
     if not hidden.binary and np.isnan(hidden.unit):
         out.append(
             f"{hidden.name!r} is a number whose standard deviation among persons is not known, so it has estimates without "
-            "intervals and no draws; pass scale=, the standard deviation among persons (aggregate_se= is the error of the means)."
+            "intervals and no draws; pass scale=, the standard deviation among persons (se= of Means is the error of the means)."
         )
+    if hidden.unsure:
+        out.append(UNSURE.format(repr(hidden.name)))
     return out
