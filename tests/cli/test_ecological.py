@@ -313,3 +313,13 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
         assert said in done.err
     done = crosslevel("ecological", "precincts.csv", *asked[1:], *groups, cwd=tmp_path, code=2)
     assert "name the table of places only" in " ".join(done.err.split())
+
+
+def test_what_looks_wrong_is_listed_before_a_fit(crosslevel, folder, world):
+    asked = ("audit", *FILES[1:], "--categorical", "sex", "--successes", "dem", "--trials", "votes", "--json")
+    assert json.loads(crosslevel(*asked, "--lon", "lon", "--lat", "lat", cwd=folder).out) == {"findings": []}
+    turned = json.loads(crosslevel(*asked, "--lon", "lat", "--lat", "lon", cwd=folder).out)["findings"]
+    assert [one["test"] for one in turned] == ["coordinates"]
+    (folder / "odd.csv").write_text("age\n" + "30\n41\n999\n" * 20)
+    assert "999" in crosslevel("audit", "odd.csv", cwd=folder).out
+    assert crosslevel("audit", "people.parquet", "places.csv", "--json", cwd=folder, code=2).out

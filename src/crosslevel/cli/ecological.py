@@ -237,12 +237,12 @@ def run(given: Given, job: Job) -> None:
     by = given["by"]
     people: Any
     if "group_counts" in given:
-        groups = _composition(given)
+        groups = read_composition(given)
         people, places = cl.GroupCounts(groups, given.get("weight")), job.read("places")
         schema = pa.schema({by: pa.string(), **dict.fromkeys(groups, pa.string())})
         job.check_columns(people=[*schema.names, *places.column_names], places=places.column_names)
     else:
-        people = _people(given, job)
+        people = describe_people(given, job)
         places, schema = job.read_beside("places", "by", people.schema), people.schema
         job.check_columns(people=schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
@@ -305,7 +305,7 @@ def _check(given: Given, job: Job) -> None:
         raise InputError("--learn-confounding auto chooses the columns itself; leave out the others.")
 
 
-def _composition(given: Given) -> dict[str, dict[str, str]]:
+def read_composition(given: Given) -> dict[str, dict[str, str]]:
     """Read ``race=white:vap_white,black:vap_black``, or the columns alone; the one file named is then that of the places."""
     if "places" in given:
         raise InputError(
@@ -347,24 +347,17 @@ def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
         raise InputError(f"--cross-validate {k} is not between 2 and the {len(found):,} places.")
 
 
-def _people(given: Given, job: Job) -> cl.People:
+def describe_people(given: Given, job: Job) -> cl.People:
     """Describe the people of the file."""
     names = ("weight", "cluster", "columns", "categorical", "where")
-    return cl.People(job.open("people"), by=given["by"], **{name: given[name] for name in names if name in given})
+    return cl.People(job.open("people"), by=given.get("by"), **{name: given[name] for name in names if name in given})
 
 
 def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
-    chosen, facts = given.get("model", "persons"), given.of(WHO)
+    chosen = given.get("model", "persons")
     check_known(MODELS, chosen, given.of("Model"), "model")
-    named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
-    totals = cl.Places(
-        places,
-        by=given["by"],
-        coords=(given["lon"], given["lat"]) if "lon" in given else None,
-        margins=job.read("margins") if "margins" in given else None,
-        **named,
-    )
-    surveys = _surveys(given, job)
+    totals = describe_places(given, job, places)
+    surveys = describe_surveys(given, job)
     check_known({name: cls.fit for name, cls in MODELS.items()}, chosen, ["survey"] if surveys else [], "model")
     model = MODELS[chosen](**given.of("Model"))
     with job.progress("Fitting people and totals", "people") as bar:
@@ -375,7 +368,15 @@ def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     return model
 
 
-def _surveys(given: Given, job: Job) -> list[Any]:
+def describe_places(given: Given, job: Job, places: Any) -> cl.Places:
+    """Describe the totals of the file."""
+    coords = (given["lon"], given["lat"]) if "lon" in given else None
+    margins = job.read("margins") if "margins" in given else None
+    named = {n: given[n] for n in (*PLACES, "covariates") if n in given}
+    return cl.Places(places, by=given["by"], coords=coords, margins=margins, **named)
+
+
+def describe_surveys(given: Given, job: Job) -> list[Any]:
     """Describe the survey and the published shares of the files."""
     found: list[Any] = []
     if "survey" in given:

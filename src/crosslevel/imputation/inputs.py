@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data import frames
+from crosslevel.data.audit import audit
 from crosslevel.data.cells import Cells, gather, learn_table, read_matrix, sums
-from crosslevel.data.columns import Category, Number, describe_codes
+from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.kinds import Kinds, count_kinds
 from crosslevel.data.people import People
-from crosslevel.data.people_columns import MOST_TIMES, check_rows
+from crosslevel.data.people_columns import check_rows
 from crosslevel.data.places import Places
 from crosslevel.data.published import Partition, Published, check_range, read_means
 from crosslevel.data.sql import quoted
@@ -173,8 +174,8 @@ def read_fit(people: People, places: Places | Sequence[Places], *, allow_missing
     chosen, left_out = _independent(people, X, codes, columns, partitions, kinds.count)
     schema = Schema(tuple(columns[j] for j in chosen), partitions)
     cells = _cells(X[:, chosen], codes, kinds)
-    often = np.minimum(kinds.count, MOST_TIMES).astype(np.intp)
-    seen = {columns[j].name: np.repeat(X[:, j], often) for j in chosen}
+    coded = [n for n in people.categorical if n in schema.names]
+    doubts = audit(replace(people, data=people.table, columns=schema.names, categorical=coded), every).sentences
     told = {f"x{j}": x for j, x in enumerate(cells.X[cells.pair_cell].T)}
     told |= {f"group{j}": g for j, g in enumerate(cells.pair_group.T)} | {"people": cells.count}
     return Inputs(
@@ -184,7 +185,7 @@ def read_fit(people: People, places: Places | Sequence[Places], *, allow_missing
         tuple(one.published.rates for one in every if one.published and one.published.rates is not None),
         _kind_of(people),
         {"people": fingerprint(told)} | {f"places by {one.by}": fingerprint(one.table) for one in every},
-        (*left_out, *describe_codes(seen, "people", "people"), *found[1]),
+        (*left_out, *doubts, *found[1]),
     )
 
 

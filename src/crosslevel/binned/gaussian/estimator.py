@@ -319,7 +319,7 @@ class BinnedGP(RegionEstimator):
         return self._fit.problem.regions, self._fit.problem.y
 
     def _predict(self, regions: Regions, quantity: str | None, covariance: bool) -> Predicted:
-        found = self._fit.posterior.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
+        found = self._fit.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
         check_finite_numbers(found.mean, found.variance)
         return found
 

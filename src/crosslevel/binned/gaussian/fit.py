@@ -9,11 +9,11 @@ import numpy as np
 from scipy import stats
 
 from crosslevel.binned.gaussian import sines
-from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver
+from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver, measure_error
 from crosslevel.binned.gaussian.features import FeatureSolver, search_windows
 from crosslevel.binned.gaussian.kernels import Kernel
-from crosslevel.binned.gaussian.model import Posterior, Problem, Solver
-from crosslevel.binned.regions.base import SineBasis
+from crosslevel.binned.gaussian.model import Posterior, Predicted, Problem, Solver
+from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize
 from crosslevel.typing import BoolArray, FloatArray, Step
@@ -161,7 +161,18 @@ class GaussianFit:
     def _solver(self) -> Solver:
         if self.basis is not None:
             return FeatureSolver(self.problem, self.kernel, self.basis, self.error)
-        return _dense_solver(self.problem, self.kernel)
+        return _dense_solver(self.problem, self.kernel, self.error)
+
+    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
+        """Predict integrals over regions; those over polygons with features, whatever the solver."""
+        if self.basis is None and regions.pieces(self.kernel.scale(self.logs)) is None:
+            return self._by_features.predict(regions, scale, covariance)
+        return self.posterior.predict(regions, scale, covariance)
+
+    @cached_property
+    def _by_features(self) -> Posterior:
+        solver = _final_features(self.problem, self.kernel, self.logs, self.noise, Settings(solver="features"))
+        return solver.condition(self.logs, self.noise)
 
 
 def fit_gaussian(
@@ -217,6 +228,8 @@ def fit_gaussian(
         logs, sigma2 = search.unpack(found.theta)
     if solver is None:
         solver = _final_features(problem, kernel, logs, sigma2, settings)
+    else:
+        solver.error = measure_error(problem.regions, kernel, logs)
     said = (
         [] if found is None else search.warnings + _search_warnings(found.convergence, too_short, search.most_features)
     )
@@ -293,6 +306,7 @@ def lay_starts(
     span = upper.max(axis=0) - lower.min(axis=0)
     span = np.where(span > 0, span, 1.0)
     width = np.median(upper - lower, axis=0)
+    exact = problem.regions.dimension <= 2 or problem.regions.pieces() is not None
     distinct = np.array([max(len(np.unique(lower[:, d])), 1) for d in range(lower.shape[1])])
     width = np.where(width > 0, width, span / distinct)
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
@@ -317,7 +331,9 @@ def lay_starts(
     starts = [row(x, 1.0, noise) for x, noise in [*shares[:1], (WIDTHS * width, NOISES[0]), *shares[1:]]]
     rng = np.random.default_rng(seed)
     starts += [starts[0] + rng.normal(0.0, 1.0, len(starts[0])) for _ in range(n_restarts)]
-    return starts, row(0.05 * np.minimum(width, span), 1e-8, 1e-7), row(20.0 * span, 1e6, 1e2), span
+    # shorter lengthscales than half a body would take eight times as many points, and again
+    least = 0.05 * np.minimum(width, span) if exact else 0.5 * (upper - lower).max(axis=0)
+    return starts, row(least, 1e-8, 1e-7), row(20.0 * span, 1e6, 1e2), span
 
 
 def _variances_of_y(problem: Problem) -> tuple[float, float]:
@@ -338,18 +354,18 @@ def choose_solver(problem: Problem, kernel: Kernel, settings: Settings) -> str:
     n = len(problem.y)
     if settings.solver != "auto":
         return settings.solver
-    if (n > DENSE or problem.regions.pieces() is None) and kernel.has_features:
-        return "features"
-    return "dense"
+    waves = problem.regions.dimension == 2 and problem.regions.pieces() is None
+    many = n > DENSE and problem.regions.pieces() is not None
+    return "features" if (waves or many) and kernel.has_features else "dense"
 
 
-def _dense_solver(problem: Problem, kernel: Kernel) -> Solver:
+def _dense_solver(problem: Problem, kernel: Kernel, error: float = 0.0) -> Solver:
     if len(problem.y) > DENSE_MOST:
         raise InputError(
             f"{len(problem.y):,} regions need {8 * len(problem.y) ** 2 / 2**30:.0f} GiB for a covariance matrix; use solver='features' "
             "with a kernel that has features ('eq', 'matern32', ...)."
         )
-    return DenseSolver(problem, kernel)
+    return DenseSolver(problem, kernel, error)
 
 
 def _final_features(problem: Problem, kernel: Kernel, logs: FloatArray, noise: float, settings: Settings) -> Solver:

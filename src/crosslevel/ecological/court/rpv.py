@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 from crosslevel import ecological
 from crosslevel.data import checks, frames
 from crosslevel.data.frames import fingerprint
+from crosslevel.data.patterns import total_column
 from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
-from crosslevel.data.totals import total_column
 from crosslevel.ecological.court.study import (
     OTHER_CANDIDATES,
     STAYED,

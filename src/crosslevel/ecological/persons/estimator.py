@@ -13,6 +13,7 @@ import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
+from crosslevel.data.audit import audit
 from crosslevel.data.people import People, counting
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import PlaceCells
@@ -41,7 +42,7 @@ def read_people(people: People | GroupCounts, places: Places) -> tuple[dict[str,
     if isinstance(people, GroupCounts) and isinstance(places, Places):
         if places.margins is not None:
             raise InputError("margins are beside GroupCounts, which are counts themselves; leave margins out.")
-        return asdict(people), people.people(places.table, places.by, places.trials)
+        return asdict(people), people.people(places.table, places.by)
     check_nouns(people, places)
     assert isinstance(people, People)
     return None, people
@@ -199,11 +200,13 @@ class EcologicalInference(PlaceEstimator):
         self._check_parameters()
         surveys, shares = ((), None) if survey is None else read_surveys(survey)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
-        groups, people = read_people(people, places)
+        given = people
+        groups, people = read_people(given, places)
         found = self._read_places(places)
         with counting(progress, "Reading people") as done:
             learned = learn_columns(people, int(self.n_bins))
             done(learned.n_rows)
+        doubts = audit(given, places, *surveys, shares).sentences
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         with counting(progress, "Counting people") as done:
             n_bins, grouped = int(self.n_bins), groups is not None
@@ -236,8 +239,8 @@ class EcologicalInference(PlaceEstimator):
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
             n_jobs=jobs,
         )
-        notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
-        notes += fitting.describe_input(found, cells, bins, known, groups is not None)
+        notes = [*doubts, *learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
+        notes += fitting.describe_input(found, cells, bins, known)
         quiet = fitting.describe_composition(model, found.totals, people.cluster, cells, groups is not None)
         surveyed, summary = None, None
         if surveys or shares is not None:

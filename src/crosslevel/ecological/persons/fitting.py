@@ -54,13 +54,8 @@ FEWEST_PLACES = 40
 """Of the worlds and states whose truth intervals were compared with."""
 FEWEST_TRIALS = 30
 """Median of the trials of a place below which totals are more often samples than counts of everybody."""
-MOST_APART, MOST_OFF = 0.3, 0.02
-"""Standard deviation of the log of people's weight over trials, and difference of the two rates of everybody, up to which roll-ups are
-taken to follow the totals."""
 FEWEST_PEOPLE = 100
 """Effective number of people of a place below which its shares say too little for intervals to hold what they promise."""
-ENOUGH_PEOPLE = 0.9
-"""People of a place over its trials, below which counts of groups lack people."""
 
 
 def check_parameters(model: EcologicalInference) -> None:
@@ -183,20 +178,9 @@ def _smooth(
     return rake(levels, cells.pairs, found.shares, columns), found
 
 
-def describe_input(
-    places: PlaceTotals, cells: PlaceCells, bins: Bins, known: FloatArray | None, counted: bool
-) -> list[str]:
-    """Say where totals look like samples, weights do not follow them, and counts of places contradict the people sampled there."""
-    said = describe_totals(places.totals, cells.total, counted)
-    n = places.totals.trials[int(places.totals.turnout)]
-    short = cells.total < ENOUGH_PEOPLE * n
-    if counted and short.mean() > 0.5:
-        i = int(np.argmax(short))
-        said.append(
-            f"GroupCounts count fewer people than trials in {int(short.sum()):,} of {len(n):,} places, first {cells.total[i]:,.10g} "
-            f"people and {n[i]:,.10g} trials in {places.keys[i]!r}: who is in none of the groups is left out of every answer. Name "
-            "columns for all groups, and give counts of people, not of thousands."
-        )
+def describe_input(places: PlaceTotals, cells: PlaceCells, bins: Bins, known: FloatArray | None) -> list[str]:
+    """Say where totals look like samples, and counts of places contradict the people sampled there."""
+    said = describe_totals(places.totals)
     if known is None:
         return said
     effects = effects_of(bins, None)
@@ -235,39 +219,15 @@ def describe_field(model: PersonsModel, totals: Totals) -> list[str]:
     return said
 
 
-def describe_totals(totals: Totals, weight: FloatArray, counted: bool = False) -> list[str]:
-    """Say where totals look like samples, and where the weights of places are not those of their totals.
-
-    Parameters
-    ----------
-    totals : Totals
-    weight : (q,)
-        Of each place's people.
-    counted : bool
-        Whether people are counts of groups, whose weights are nobody's choice.
-    """
-    first = int(totals.turnout)
-    n, parts, said = totals.trials[first], totals.successes[first:], []
-    if (middle := float(np.median(n))) < FEWEST_TRIALS:
-        said.append(
-            f"Totals of places are taken as exact, and half of the places have at most {middle:g} trials: if these are samples of the "
-            "people there, DistributionRegression(match_totals=False) predicts the places from them instead."
-        )
-    if counted:
-        return said
-    by_people = weight * observed_rate(totals, 0) if totals.turnout else weight
-    if totals.exhaustive:
-        parts = np.vstack([parts, n - parts.sum(axis=0)])
-    rates, counts = (parts / n) @ by_people / by_people.sum(), parts.sum(axis=1) / n.sum()
-    i = int(np.argmax(np.abs(rates - counts)))
-    if abs(rates[i] - counts[i]) > MOST_OFF and np.log(by_people / n).std() > MOST_APART:
-        said.append(
-            f"Everybody's rate of {totals.outcomes[i]!r} over all places is {rates[i]:.3f} by the weights of people and {counts[i]:.3f} "
-            "by the totals: places count in roll-ups by the weight of their people, which does not follow the totals. Pass weight=, "
-            "weights that add up to the population of each place (such as population over the number of people sampled there)"
-            + ("." if totals.turnout else "; if they do, and turnout differs between places, name population= too.")
-        )
-    return said
+def describe_totals(totals: Totals) -> list[str]:
+    """Say where totals look like samples."""
+    middle = float(np.median(totals.trials[int(totals.turnout)]))
+    if middle >= FEWEST_TRIALS:
+        return []
+    return [
+        f"Totals of places are taken as exact, and half of the places have at most {middle:g} trials: if these are samples of the "
+        "people there, DistributionRegression(match_totals=False) predicts the places from them instead."
+    ]
 
 
 def describe_composition(

@@ -13,6 +13,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from crosslevel.data import checks
+from crosslevel.data.audit import audit
 from crosslevel.data.expressions import ALL, SUBGROUP
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import warn_outside_fit
@@ -214,7 +215,13 @@ class DistributionRegression(PlaceEstimator):
             n_restarts=self.n_restarts,
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
         )
-        notes = [*(str(w.message) for w in said), *found.notes, *describe_directions(model, found.totals.questions)]
+        doubts = [*audit(people, places).sentences, *embedder.warnings_]
+        notes = [
+            *doubts,
+            *(str(w.message) for w in said),
+            *found.notes,
+            *describe_directions(model, found.totals.questions),
+        ]
         self.embedder_, self.embeddings_ = embedder, whole
         self.log_evidence_ = float(sum(fit.mode.log_evidence for fit in model.fits))
         roles = {"people": people.roles(), "places": places.roles()}

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data import checks
-from crosslevel.data.totals import total_column, total_rows
+from crosslevel.data.patterns import total_column, total_rows
 from crosslevel.ecological.tables.cleaning import Margins, Notes, check_choice, sides
 from crosslevel.errors import InputError, listed
 
