@@ -43,7 +43,7 @@ def _imputed(model):
 
 
 def _clusters(model):
-    found = {"clusters": model.clusters(), "means": model.estimate("sex", n_draws=4)}
+    found = {"clusters": model.clusters(), "means": model.estimate("sex", PEOPLE, n_draws=4)}
     return _imputed(model) | found | {"restarts": [model.convergence_["restarts"]]}
 
 
