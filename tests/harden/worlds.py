@@ -674,7 +674,7 @@ WORLDS = {
         World(
             "BinnedGP",
             _bins,
-            partial(_binned, lambda r, y: cl.BinnedGP(n_restarts=0).fit(r, y, "total")),
+            partial(_binned, lambda r, y: cl.BinnedGP().fit(r, y, "total")),
             rows=("bins",),
             tolerance=1e-4,
         ),

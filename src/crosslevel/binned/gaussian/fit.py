@@ -49,18 +49,13 @@ class Settings:
     """How to fit: the parameters of `BinnedGP` of the same names, checked."""
 
     solver: str = "auto"
-    optimize: bool = True
-    n_restarts: int = 1
-    seed: int = 0
     prior: str = "auto"
     tolerance: float = 1e-6
-    max_features: int | None = None
 
-    def most_features(self, n: int) -> int:
-        """Give the largest number of features for n regions: with few, the work is that of the regions, and features are cheap."""
-        if self.max_features is not None:
-            return self.max_features
-        return FEATURES_OF_FEW if n <= FEW_REGIONS else FEATURES
+
+def most_features(n: int) -> int:
+    """Give the largest number of features for n regions: with few, the work is that of the regions, and features are cheap."""
+    return FEATURES_OF_FEW if n <= FEW_REGIONS else FEATURES
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +184,7 @@ def fit_gaussian(
     ----------
     problem : Problem
     kernel : Kernel
-        Hyperparameters that it has are kept, the others found by marginal likelihood (or set to their starts when
-        ``settings.optimize`` is False).
+        Hyperparameters that it has are kept, the others found by marginal likelihood.
     noise : float or None
         Noise variance; None to be found.
     settings : Settings
@@ -213,7 +207,7 @@ def fit_gaussian(
     found: Maximum | None = None
     too_short: dict[str, float] = {}
     solver: Solver | None = None if name == "features" else _dense_solver(problem, kernel)
-    if not settings.optimize or not search.free.any():
+    if not search.free.any():
         logs, sigma2 = search.unpack(search.starts[0][search.free])
     else:
         if solver is None:
@@ -223,7 +217,7 @@ def fit_gaussian(
         if not found.convergence.converged:
             raise ConvergenceError(
                 f"the hyperparameters were not found: the log likelihood still rises by {found.convergence.slope:.2g} per log unit after "
-                f"{found.convergence.evaluations} evaluations. Pass some of variance=, lengthscale=, noise=, or more n_restarts."
+                f"{found.convergence.evaluations} evaluations. Pass some of variance=, lengthscale=, noise=."
             )
         logs, sigma2 = search.unpack(found.theta)
     if solver is None:
@@ -261,14 +255,14 @@ class Search:
         self.free: BoolArray = np.array([g is None for g in given])
         with np.errstate(divide="ignore"):
             self.fixed = np.array([np.nan if g is None else np.log(g) for g in given])
-        starts, self.lower, self.upper, self.span = lay_starts(problem, kernel, settings.n_restarts, settings.seed)
+        starts, self.lower, self.upper, self.span = lay_starts(problem, kernel)
         self.starts = [np.where(self.free, s, self.fixed) for s in starts]
         self.names = [n for n, f in zip((*kernel.names, "noise"), self.free, strict=True) if f]
         few = settings.prior == "lengthscale" or (settings.prior == "auto" and len(problem.y) < FEW)
-        medians = [None if a is None else PRIOR_SHARE * self.span[a] * kernel.stretch for a in (*kernel.axes, None)]
+        medians = [None if a is None else PRIOR_SHARE * self.span[a] for a in (*kernel.axes, None)]
         priors = [None if m is None else LogNormal(m, PRIOR_LOG_SD) for m in medians]
         self.priors = [p for p, f in zip(priors, self.free, strict=True) if f] if few else None
-        self.most_features = settings.most_features(len(problem.y))
+        self.most_features = most_features(len(problem.y))
         self.warnings: list[str] = []
         if few and any(p is not None for p in self.priors or ()):
             self.warnings = [
@@ -298,9 +292,7 @@ class Search:
         return maximize(objective, starts, low[self.free], high[self.free], self.names, self.priors)
 
 
-def lay_starts(
-    problem: Problem, kernel: Kernel, n_restarts: int, seed: int
-) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
+def lay_starts(problem: Problem, kernel: Kernel) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
     """Give starts, lower and upper bounds of the logarithms of kernel hyperparameters and, last, the noise; and the range, (d,)."""
     lower, upper = problem.regions.bounds()
     span = upper.max(axis=0) - lower.min(axis=0)
@@ -324,13 +316,11 @@ def lay_starts(
 
     def row(lengths: FloatArray, variance_factor: float, noise: float) -> FloatArray:
         which = iter(variances)
-        kernel_row = [variance_factor * next(which) if a is None else lengths[a] * kernel.stretch for a in kernel.axes]
+        kernel_row = [variance_factor * next(which) if a is None else lengths[a] for a in kernel.axes]
         return np.log([*kernel_row, noise * noise_variance])
 
     shares = [(length * span, noise) for length, noise in zip(LENGTHS, NOISES, strict=True)]
     starts = [row(x, 1.0, noise) for x, noise in [*shares[:1], (WIDTHS * width, NOISES[0]), *shares[1:]]]
-    rng = np.random.default_rng(seed)
-    starts += [starts[0] + rng.normal(0.0, 1.0, len(starts[0])) for _ in range(n_restarts)]
     # shorter lengthscales than half a body would take eight times as many points, and again
     least = 0.05 * np.minimum(width, span) if exact else 0.5 * (upper - lower).max(axis=0)
     return starts, row(least, 1e-8, 1e-7), row(20.0 * span, 1e6, 1e2), span
@@ -376,7 +366,7 @@ def _final_features(problem: Problem, kernel: Kernel, logs: FloatArray, noise: f
             "features need noise in every observation; pass noise= a small positive variance, or solver='dense'."
         )
     span = sines.span_of(kernel, logs, *problem.regions.bounds())
-    most = settings.most_features(len(problem.y))
+    most = most_features(len(problem.y))
     basis, error = sines.grow(kernel, logs, span, sines.sample_of(problem.regions), settings.tolerance, most)
     exact = problem.regions.pieces() is not None
     if settings.solver == "auto" and error > ROUGH and exact and len(problem.y) <= MEMORY:
@@ -391,7 +381,7 @@ def _search_warnings(convergence: Convergence, too_short: dict[str, float], most
         shortest = ", ".join(f"{name} {value:.3g}" for name, value in too_short.items())
         said.append(
             f"features: the likelihood still rises toward shorter lengthscales than {most_features:,} features hold ({shortest}). "
-            "Regions differ by more than a smooth curve and the noise explain; let the noise be estimated, or raise max_features."
+            "Regions differ by more than a smooth curve and the noise explain; let the noise be estimated."
         )
     at = [n for n in convergence.at_bounds if n not in too_short]
     if at:
@@ -402,13 +392,13 @@ def _search_warnings(convergence: Convergence, too_short: dict[str, float], most
 def _feature_warnings(solver: Solver, problem: Problem, logs: FloatArray, noise: float) -> list[str]:
     if solver.error > ROUGH:
         return [
-            f"features leave a relative error of {solver.error:.1g} in covariances; raise max_features, or use solver='dense'."
+            f"features leave a relative error of {solver.error:.1g} in covariances; give a longer lengthscale, or use solver='dense'."
         ]
     if isinstance(solver, FeatureSolver) and solver.error > FINE:
         beside = solver.error * float((solver.prior_variances(logs) / problem.noise(noise)).max())
         if beside > BESIDE_NOISE:
             return [
-                f"features leave an error of {beside:.1g} times the noise in the covariance of a region; lower tolerance, raise "
-                "max_features, or use solver='dense'."
+                f"features leave an error of {beside:.1g} times the noise in the covariance of a region; lower tolerance, or "
+                "use solver='dense'."
             ]
     return []

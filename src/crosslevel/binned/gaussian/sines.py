@@ -150,7 +150,7 @@ def grow(
 
 def _at_lengths(kernel: Kernel, lengths: Int64Array | FloatArray) -> FloatArray:
     """Give hyperparameters of variance 1 with these usual lengthscales."""
-    return np.array([0.0 if a is None else np.log(lengths[a] * kernel.stretch) for a in kernel.axes])
+    return np.array([0.0 if a is None else np.log(lengths[a]) for a in kernel.axes])
 
 
 def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray], floor: float) -> Int64Array:
