@@ -69,4 +69,4 @@ def test_more_scores_than_memory_holds_are_refused_with_a_choice_that_works(monk
     monkeypatch.setattr("crosslevel.imputation.design.MOST_SCORES", 400)
     with pytest.raises(InputError):
         CrossLevelImputer().fit(people_of(X, place), places_of(means))
-    CrossLevelImputer().fit({"age": X["age"], "sex": X["sex"]}, place, means)
+    CrossLevelImputer().fit(people_of({"age": X["age"], "sex": X["sex"]}, place), places_of(means))
