@@ -20,9 +20,11 @@ def imputer(given: Arrays) -> Answer:
     import crosslevel as cl
 
     people = pd.DataFrame(given["X"].astype(int).astype(str), columns=[f"x{j}" for j in range(given["X"].shape[1])])
-    means = pd.DataFrame({"place": np.arange(len(given["mean"])), "hidden": given["mean"]})
-    fit = cl.CrossLevelImputer().fit(people, given["place"], means)
-    return _asked(given, list(people.columns), lambda by: fit.estimate(by=by).to_frame("pandas"))
+    places = pd.DataFrame({"place": np.arange(len(given["mean"])), "hidden": given["mean"]})
+    names = list(people.columns)
+    who = cl.People(people.assign(place=given["place"]), by="place", columns=names)
+    fit = cl.CrossLevelImputer().fit(who, cl.Places(places, by="place", means=cl.Means("hidden", of="population")))
+    return _asked(given, names, lambda by: fit.estimate(by=by).to_frame("pandas"))
 
 
 def _asked(given: Arrays, names: list[str], estimate: Any) -> Answer:

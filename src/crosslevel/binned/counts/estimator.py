@@ -13,8 +13,9 @@ from crosslevel.binned.counts.candidates import KERNELS
 from crosslevel.binned.counts.model import fit_count_model
 from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, region_draws
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
-from crosslevel.binned.regions.base import Regions, align_to_regions
+from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import as_regions
+from crosslevel.binned.regions.matching import align_to_regions
 from crosslevel.data.checks import check_level, check_whole, read_seed
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
@@ -149,7 +150,7 @@ class BinnedCountGP(RegionEstimator):
         }
         self.solver_, self.warnings_ = model.describe(), model.warnings
         for text in self.warnings_:
-            if text.startswith(("privacy", "y has")):
+            if text.startswith("privacy"):
                 warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from crosslevel.binned.gaussian.kernels import Kernel, Part
+from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.regions.base import Pieces
 from crosslevel.numerics.integrals.correlations import Limits
 from crosslevel.typing import FloatArray, Int64Array
@@ -97,52 +99,29 @@ def variances(kernel: Kernel, logs: FloatArray, a: Layout) -> FloatArray:
             K = _pairs(kernel, logs, alone, None, False)[0]
             out[i] = alone.pieces.weight @ K @ alone.pieces.weight
         return out
-    total = np.zeros(pieces.n)
-    for part in kernel.split(logs):
-        product = np.full(pieces.n, part.variance)
-        for axis, (limits, where) in enumerate(zip(a.limits, a.place, strict=True)):
-            one = part.correlation.diagonal(limits, float(part.lengths[axis]))
-            product *= one if where is None else one[where]
-        total += product
+    total = np.full(pieces.n, np.exp(logs[0]))
+    for axis, (limits, where) in enumerate(zip(a.limits, a.place, strict=True)):
+        one = kernel.correlation.diagonal(limits, float(np.exp(logs[1 + axis])))
+        total *= one if where is None else one[where]
     return total
 
 
 def _pairs(kernel: Kernel, logs: FloatArray, a: Layout, b: Layout | None, gradient: bool) -> list[FloatArray]:
     """Give covariances of pieces and, if asked, their derivatives by every hyperparameter."""
-    total: FloatArray | None = None
-    slopes: list[FloatArray] = []
-    for part in kernel.split(logs):
-        axes = [_along(axis, part, a, b, gradient) for axis in range(kernel.dimension)]
-        product = axes[0][0] * part.variance
-        for one, _ in axes[1:]:
-            product = product * one
-        total = product if total is None else total + product
-        if not gradient:
-            continue
-        slopes.append(product)
-        for i, (_, slope) in enumerate(axes):
-            if slope is None:
-                continue
-            steep = slope * part.variance
-            for j, (one, _) in enumerate(axes):
-                if j != i:
-                    steep = steep * one
-            slopes.append(steep)
-    assert total is not None
-    return [total, *slopes]
-
-
-def _along(axis: int, part: Part, a: Layout, b: Layout | None, gradient: bool) -> tuple[FloatArray, FloatArray | None]:
-    """Give integrals along one axis for pairs of pieces, and the derivative by log lengthscale where there is one."""
-    other = a if b is None else b
-    K, G = part.correlation.covariance(
-        a.limits[axis],
-        None if b is None else b.limits[axis],
-        float(part.lengths[axis]),
-        gradient and part.correlation.has_length,
-    )
-    K = _spread(K, a.place[axis], other.place[axis])
-    return K, None if G is None else _spread(G, a.place[axis], other.place[axis])
+    other, variance = a if b is None else b, np.exp(logs[0])
+    axes: list[list[Any]] = []
+    for axis in range(kernel.dimension):
+        second = None if b is None else b.limits[axis]
+        found = kernel.correlation.covariance(a.limits[axis], second, float(np.exp(logs[1 + axis])), gradient)
+        axes.append([None if x is None else _spread(x, a.place[axis], other.place[axis]) for x in found])
+    total: FloatArray = variance * reduce(np.multiply, [one for one, _ in axes])
+    if not gradient:
+        return [total]
+    slopes = [
+        variance * reduce(np.multiply, [slope if j == i else one for j, (one, slope) in enumerate(axes)])
+        for i in range(kernel.dimension)
+    ]
+    return [total, total, *slopes]
 
 
 def _spread(K: FloatArray, rows: Int64Array | None, columns: Int64Array | None) -> FloatArray:

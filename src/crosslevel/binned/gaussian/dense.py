@@ -97,7 +97,7 @@ class DenseSolver:
 
 def pieces_of(regions: Regions, kernel: Kernel, logs: FloatArray, finer: float = 1.0) -> Pieces:
     """Give the pieces of regions for a kernel."""
-    found = regions.pieces(kernel.scale(logs) / finer)
+    found = regions.pieces(np.exp(logs[1:]) / finer)
     if found is None:
         raise InputError("polygons have no exact covariances; use solver='features', or leave it at 'auto'.")
     return found
