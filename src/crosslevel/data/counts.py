@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -43,14 +43,18 @@ def read_columns(given: Any, argument: str) -> dict[str, tuple[str, ...]]:
     {'white': ('vap_white',), 'other': ('asian', 'native')}
     """
     if not isinstance(given, Mapping) and (isinstance(given, str) or not isinstance(given, Sequence)):
-        raise InputError(f"{argument}={given!r} is no list of columns; pass {argument}=['a', 'b'], or names of their own: {{'A': 'a'}}.")
+        raise InputError(
+            f"{argument}={given!r} is no list of columns; pass {argument}=['a', 'b'], or names of their own: {{'A': 'a'}}."
+        )
     named = given if isinstance(given, Mapping) else {name: name for name in given}
     if not named:
         raise InputError(f"{argument} names no columns; pass at least two that together hold everybody.")
     found = {name: frames.as_names(parts, f"{argument}[{name!r}]") for name, parts in named.items()}
     used = [name for parts in found.values() for name in parts]
     if not all(isinstance(name, str) for name in found) or len(set(used)) < len(used) or (len(found) < len(given)):
-        raise InputError(f"{argument} names {listed(used)}: options are texts, and each column counts once; correct it.")
+        raise InputError(
+            f"{argument} names {listed(used)}: options are texts, and each column counts once; correct it."
+        )
     return found
 
 
@@ -107,7 +111,7 @@ class Counts:
     data: Any
     _: KW_ONLY
     groups: Any
-    outcomes: Columns | None = None
+    outcomes: Any = None
     unit: str | Sequence[str] | None = None
     total_groups: str | None = None
     total_outcomes: str | None = None
@@ -125,7 +129,9 @@ class Counts:
         for argument in ("total_groups", "total_outcomes"):
             name = getattr(self, argument)
             if name is not None and not isinstance(name, str):
-                raise InputError(f"{argument}={name!r} is not a column name; pass one of {listed(self.table.column_names, 12)}.")
+                raise InputError(
+                    f"{argument}={name!r} is not a column name; pass one of {listed(self.table.column_names, 12)}."
+                )
         roles = dict(self._roles())
         for argument, names in roles.items():
             frames.check_columns(self.table, names, argument)
@@ -181,9 +187,18 @@ class Counts:
         totals = {a: self._total(a) for a in ("total_groups", "total_outcomes") if getattr(self, a) is not None}
         X, of_groups, holes = self._side("groups", self.groups)
         T, of_outcomes, more = self._side("outcomes", self.outcomes)
-        used = dict.fromkeys(name for argument, columns in self._roles() if argument != "covariates" for name in columns)
+        used = dict.fromkeys(
+            name for argument, columns in self._roles() if argument != "covariates" for name in columns
+        )
         start = UnitTables(
-            X, T, of_groups, of_outcomes, names, np.arange(n), self.frame, {"counts": frames.fingerprint(self.table.select(list(used)))}
+            X,
+            T,
+            of_groups,
+            of_outcomes,
+            names,
+            np.arange(n),
+            self.frame,
+            {"counts": frames.fingerprint(self.table.select(list(used)))},
         )
         m = without_missing(start, totals, repairs.missing, holes + more)
         m = self._in_counts(m, totals)
@@ -212,7 +227,11 @@ class Counts:
     def _side(self, argument: str, columns: Any) -> tuple[FloatArray, tuple[str, ...], IntArray]:
         """Read one margin (n, k), names of its options and how many values each row misses, here zero."""
         if isinstance(columns, MembershipCounts):
-            return columns.values[self._rows_of(columns)], tuple(columns.counts.column_names), np.zeros(len(self.names), dtype=np.intp)
+            return (
+                columns.values[self._rows_of(columns)],
+                tuple(columns.counts.column_names),
+                np.zeros(len(self.names), dtype=np.intp),
+            )
         made, holes = [], np.zeros(self.table.num_rows, dtype=np.intp)
         for parts in columns.values():
             total = np.zeros(self.table.num_rows)
@@ -232,7 +251,9 @@ class Counts:
         # what is missing to the people of the groups themselves are those without an outcome
         later = bool(self.repairs.rest) and self.total_groups == self.total_outcomes
         x, t = (
-            by_total(side, totals[total][m.rows], later and side.argument == "outcomes") if (total := f"total_{side.argument}") in totals else side
+            by_total(side, totals[f"total_{side.argument}"][m.rows], later and side.argument == "outcomes")
+            if f"total_{side.argument}" in totals
+            else side
             for side in sides
         )
         notes = tuple(side.note for side in (x, t) if side.note)
@@ -255,7 +276,9 @@ class Counts:
         if sums.covariance is None:
             return m
         if self.repairs.duplicates == "sum":
-            raise InputError("repair={'duplicates': 'sum'} has no place with membership probabilities; name each unit once.")
+            raise InputError(
+                "repair={'duplicates': 'sum'} has no place with membership probabilities; name each unit once."
+            )
         rows = self._rows_of(sums)[m.rows]
         before, R = sums.values[rows].sum(axis=1), sums.covariance.shape[2]
         factor = np.divide(m.X[:, :R].sum(axis=1), before, out=np.ones(len(rows)), where=before > 0)
@@ -268,12 +291,14 @@ class Counts:
         frames.check_columns(self.table, columns, argument)
         tables = self.tables
         if self.repairs.duplicates == "sum":
-            first = {unit: i for unit, i in zip(tables.units, tables.rows.tolist(), strict=True)}
+            first = dict(zip(tables.units, tables.rows.tolist(), strict=True))
             for name in columns:
                 values = self.table[name].to_pylist()
                 for unit, value in zip(self.names, values, strict=True):
                     if unit in first and values[first[unit]] != value:
-                        raise InputError(f"{argument}: {name!r} has two values in the unit {unit!r}, whose rows were summed; give it one.")
+                        raise InputError(
+                            f"{argument}: {name!r} has two values in the unit {unit!r}, whose rows were summed; give it one."
+                        )
         return self.table.select(list(columns)).take(pa.array(tables.rows))
 
     def roles(self) -> dict[str, Any]:
@@ -285,8 +310,9 @@ class Counts:
         if isinstance(self.groups, MembershipCounts):
             named["groups"] = list(self.groups.counts.column_names)
         named |= {a: getattr(self, a) for a in ("total_groups", "total_outcomes")}
-        named |= {"covariates": list(self.covariates), "repair": self.repair if self.repair == "error" else dict(self.repair)}
-        return {n: v for n, v in named.items() if v is not None and v != [] and v != "error"}
+        repairs = {n: v for n, v in asdict(self.repairs).items() if v not in ("error", "")}
+        named |= {"covariates": list(self.covariates), "repair": repairs or None}
+        return {n: v for n, v in named.items() if v is not None and v != []}
 
     def describe(self) -> str:
         """Write this as a call, for a provenance."""
@@ -300,12 +326,16 @@ class Counts:
         for side, names, values in (("groups", m.groups, m.X), ("outcomes", m.outcomes, m.T)):
             sums = values.sum(axis=0)
             lines.append(f"{side:<22}{'people':>14}   share")
-            lines += [f"  {n[:20]:<20}{k:>14,.10g}{100 * k / sums.sum():>7.1f} %" for n, k in zip(names, sums, strict=True)]
+            lines += [
+                f"  {n[:20]:<20}{k:>14,.10g}{100 * k / sums.sum():>7.1f} %" for n, k in zip(names, sums, strict=True)
+            ]
         return "\n".join([*lines, *m.notes])
 
     def __repr__(self) -> str:
         by = f" by {listed(self.keys)}" if self.keys else ""
-        sides = [("groups", self.groups.counts.column_names if isinstance(self.groups, MembershipCounts) else self.groups)]
+        sides = [
+            ("groups", self.groups.counts.column_names if isinstance(self.groups, MembershipCounts) else self.groups)
+        ]
         sides += [("outcomes", self.outcomes)] if self.outcomes is not None else []
         said = [f"{side} {listed(list(names), 8)}" for side, names in sides]
         said += [f"{n}={v!r}" for n, v in self.roles().items() if n not in ("unit", "groups", "outcomes")]

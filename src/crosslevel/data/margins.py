@@ -222,7 +222,9 @@ def without_missing(m: UnitTables, totals: Mapping[str, FloatArray], missing: st
             "repair={'missing': 'zero'}, or leave their units out with 'drop'."
         )
     if gone.all():
-        raise InputError("repair={'missing': 'drop'} would leave no unit: each has a missing value. Fill them, or drop a column.")
+        raise InputError(
+            "repair={'missing': 'drop'} would leave no unit: each has a missing value. Fill them, or drop a column."
+        )
     return m.kept(~gone, f"{share} were left out for missing values ({m.named(gone)}).")
 
 
@@ -380,7 +382,9 @@ def _with_rest(m: UnitTables, off: BoolArray, rest: str) -> UnitTables:
         )
     side, names = ("outcomes", m.outcomes) if short.any() else ("groups", m.groups)
     if rest in names:
-        raise InputError(f"repair['rest']={rest!r} is already one of the {side}; pass another name for those who are in none.")
+        raise InputError(
+            f"repair['rest']={rest!r} is already one of the {side}; pass another name for those who are in none."
+        )
     extra = np.where(off, np.abs(n_x - n_t), 0.0)
     note = (
         f"{side.capitalize()} fell short in {int(off.sum()):,} of {len(off):,} units; the {side[:-1]} {rest!r} takes the difference: "

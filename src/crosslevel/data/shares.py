@@ -128,5 +128,7 @@ def by_total(side: Side, total: FloatArray, leave_rest: bool = False) -> Side:
             raise InputError(f"{side.argument} names {rest!r}, which stands for what is missing to {name}; rename it.")
         values, names = np.column_stack([values, gap]), (*names, rest)
         part = 100 * gap.sum() / total.sum()
-        notes.append(f"{side.argument} fall short of {name}; {rest!r} takes {gap.sum():,.10g} people, {part:.2g} % of all.")
+        notes.append(
+            f"{side.argument} fall short of {name}; {rest!r} takes {gap.sum():,.10g} people, {part:.2g} % of all."
+        )
     return replace(side, values=values, names=names, note=" ".join(notes))

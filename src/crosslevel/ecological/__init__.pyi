@@ -2,7 +2,6 @@
 
 from crosslevel.data.memberships import MembershipCounts as MembershipCounts
 from crosslevel.ecological.court.choice import candidate_of_choice as candidate_of_choice
-from crosslevel.ecological.court.performance import performance as performance
 from crosslevel.ecological.court.polarization import margin as margin
 from crosslevel.ecological.court.polarization import polarization as polarization
 from crosslevel.ecological.court.rpv import rpv as rpv

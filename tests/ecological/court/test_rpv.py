@@ -153,16 +153,16 @@ def test_what_the_leading_method_refuses_stops_the_study_and_others_are_left_out
 def test_more_votes_than_people_is_refused_raised_or_left_out():
     people, votes = {"a": [50, 40, 0], "b": [50, 60, 0]}, {"x": [40, 90, 3], "y": [30, 30, 4]}
     with pytest.raises(InputError, match="excess="):
-        unit_tables(people, votes, balance="none-of-the-above")
-    raised = unit_tables(people, votes, balance="none-of-the-above", excess="raise")
+        counted(people, votes, balance="none-of-the-above").tables
+    raised = counted(people, votes, balance="none-of-the-above", excess="raise").tables
     np.testing.assert_allclose(raised.X, [[50, 50], [48, 72]])
     np.testing.assert_allclose(raised.T[:, 2], [30, 0])
     assert "largest factor 1.2 in 1" in raised.notes[0]
     assert "1 unit(s) with more outcomes than people" in raised.notes[1]
-    dropped = unit_tables(people, votes, balance="none-of-the-above", excess="drop")
+    dropped = counted(people, votes, balance="none-of-the-above", excess="drop").tables
     assert dropped.units == (0,)
     with pytest.raises(InputError, match="excess="):
-        unit_tables(people, votes, excess="raise")
+        counted(people, votes, excess="raise").tables
 
 
 def test_votes_beyond_people_are_no_group_of_those_who_stayed(precincts):
@@ -201,7 +201,7 @@ def test_king_iterated_has_no_interval_where_it_has_no_fit(precincts):
     X = {"black": precincts["black"], "white": precincts["white"]}
     few = np.arange(24) % 3
     rest = precincts["black"] + precincts["white"] - precincts["first_a"] - few
-    found = king_iterated(X, {"Ames": precincts["first_a"], "few": few, "rest": rest}, n_draws=50)
+    found = king_iterated(counted(X, {"Ames": precincts["first_a"], "few": few, "rest": rest}), n_draws=50)
     assert np.isfinite(found["estimate"]).all()
     for name in ("std_error", "conf_low", "conf_high"):
         np.testing.assert_array_equal(np.isnan(found[name]).reshape(2, 3), [[False, True, False]] * 2)
@@ -218,11 +218,11 @@ def test_king_iterated_is_king_where_the_table_is_two_by_two(precincts):
     X = {"black": precincts["black"], "white": precincts["white"]}
     votes = precincts["first_a"]
     two = {"Ames": votes, "rest": precincts["black"] + precincts["white"] - votes}
-    one, whole = king(X, two, n_draws=100), king_iterated(X, two, n_draws=100)
+    one, whole = king(counted(X, two), n_draws=100), king_iterated(counted(X, two), n_draws=100)
     np.testing.assert_allclose(whole["estimate"], one["estimate"], rtol=1e-12)
     np.testing.assert_allclose(whole.draws, one.draws, rtol=1e-12)
     three = {"Ames": votes, "Brown": precincts["first_b"], "rest": two["rest"] - precincts["first_b"]}
-    found = king_iterated(X, three, n_draws=100)
+    found = king_iterated(counted(X, three), n_draws=100)
     raw = np.array(found.diagnostics["sums"])
     np.testing.assert_allclose(found["estimate"][0] * raw[0], one["estimate"][0], rtol=1e-9)
     np.testing.assert_allclose(found["estimate"].reshape(2, 3).sum(axis=1), 1)

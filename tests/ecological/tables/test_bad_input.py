@@ -14,10 +14,10 @@ METHODS = {
     "neighborhood": ecological.neighborhood,
     "homogeneous": ecological.homogeneous,
     "goodman": ecological.goodman,
-    "bounded goodman": lambda x, t=None, **o: ecological.goodman(x, t, bounded=True, **o),
+    "bounded goodman": lambda x, t=None, **o: ecological.goodman(counted(x, t), bounded=True, **o),
     "rxc_em": ecological.rxc_em,
     "rxc": ecological.rxc,
-    "compare": lambda x, t=None, **o: ecological.compare(x, t, ["bounds", "goodman", "rxc_em", "rxc"], **o),
+    "compare": lambda x, t=None, **o: ecological.compare(counted(x, t), methods=["bounds", "goodman", "rxc_em", "rxc"], **o),
 }
 REGRESSIONS = {"goodman", "bounded goodman", "compare"}
 IN_UNITS = {"bounds", "neighborhood", "rxc_em", "rxc"}
@@ -73,7 +73,7 @@ REFUSED = {
 def test_what_is_no_table_is_refused(case):
     X, T, options = REFUSED[case]
     with pytest.raises(InputError):
-        ecological.unit_tables(X, T, **options)
+        counted(X, T, **options).tables
 
 
 @every_method
@@ -199,7 +199,7 @@ def test_ten_thousand_units_are_answered(name):
 def test_checked_tables_are_taken_as_they_are(name):
     X, T = world()
     X[5], T[5] = 0, 0
-    tables = ecological.unit_tables(X, T, units=[f"u{i}" for i in range(30)])
+    tables = counted(X, T, units=[f"u{i}" for i in range(30)]).tables
     found, plain = METHODS[name](tables), METHODS[name](X, T)
     np.testing.assert_array_equal(found["estimate"], plain["estimate"])
     assert found.warnings == tuple(w.replace("(5)", "('u5')") for w in plain.warnings)
@@ -213,7 +213,7 @@ def test_every_note_stands_once_among_the_warnings_of_a_comparison():
     X, T = world()
     T[2] = 0
     T[2, 0] = 390
-    tables = ecological.unit_tables(X, T, balance="scale", merge_below=0.01)
+    tables = counted(X, T, balance="scale", merge_below=0.01).tables
     found = ecological.compare(tables, methods=["bounds", "goodman", "rxc"])
     for note in tables.notes:
         assert list(found.warnings).count(note) == 1
@@ -223,17 +223,17 @@ def test_every_note_stands_once_among_the_warnings_of_a_comparison():
 def test_rows_that_go_with_units_follow_the_checked_tables():
     X, T = world()
     X[5], T[5] = 0, 0
-    tables, weights = ecological.unit_tables(X, T), np.arange(1.0, 31)
+    tables, weights = counted(X, T).tables, np.arange(1.0, 31)
     kept = np.delete(weights, 5)
     found = ecological.goodman(tables, weights=kept)
     np.testing.assert_allclose(
-        found["estimate"], ecological.goodman(np.delete(X, 5, 0), np.delete(T, 5, 0), weights=kept)["estimate"]
+        found["estimate"], ecological.goodman(counted(np.delete(X, 5, 0), np.delete(T, 5, 0)), weights=kept)["estimate"]
     )
-    np.testing.assert_array_equal(ecological.goodman(X, T, weights=weights)["estimate"], found["estimate"])
+    np.testing.assert_array_equal(ecological.goodman(counted(X, T), weights=weights)["estimate"], found["estimate"])
     with pytest.raises(InputError):
         ecological.goodman(tables, weights=weights)
     pool = np.repeat(["north", "south"], 15)
-    from_tables, raw = ecological.rxc(tables, pool=np.delete(pool, 5)), ecological.rxc(X, T, pool=pool)
+    from_tables, raw = ecological.rxc(tables, pool=np.delete(pool, 5)), ecological.rxc(counted(X, T), pool=pool)
     np.testing.assert_array_equal(from_tables["estimate"], raw["estimate"])
     with pytest.raises(InputError):
         ecological.rxc(tables, pool=pool)

@@ -30,7 +30,7 @@ def world(n=60, effect=0.15, seed=4):
 def test_a_covariate_that_moves_everybody_takes_its_part_out_of_the_groups():
     groups, votes, z, truth = world()
     names = [f"u{i}" for i in range(len(z))]
-    tables = unit_tables(groups, votes, names)
+    tables = counted(groups, votes, units=names).tables
     without, found = rxc(tables), rxc(tables, covariates={"unit": names, "z": z})
     off = [np.abs(est["estimate"][[0, 2]] - truth).sum() for est in (without, found)]
     assert off[1] < 0.75 * off[0]
@@ -46,24 +46,24 @@ def test_a_covariate_that_moves_everybody_takes_its_part_out_of_the_groups():
 def test_names_in_the_index_are_matched_to_the_units():
     groups, votes, z, _ = world(n=20)
     names = [f"u{i}" for i in range(20)]
-    expected = rxc(groups, votes, covariates=z)["estimate"]
+    expected = rxc(counted(groups, votes, covariates=z))["estimate"]
     order = np.random.default_rng(0).permutation(20)
     shuffled = pd.DataFrame({"z": z}, index=names).iloc[order]
     frame = pd.DataFrame(groups)
-    tables = unit_tables(groups, votes, names)
+    tables = counted(groups, votes, units=names).tables
     for given in (
         rxc(tables, covariates=shuffled),
-        rxc(groups, votes, units=names, covariates=shuffled),
-        rxc(frame, votes, units=names, covariates=shuffled),
-        rxc(frame.rename_axis("precinct"), votes, units=names, covariates=shuffled),
-        rxc(frame.set_axis(names), votes, covariates=shuffled),
-        rxc(groups, votes, covariates=shuffled.set_axis(order)),
-        rxc(frame.set_axis(np.arange(20) + 7), votes, covariates=shuffled.set_axis(order + 7)),
+        rxc(counted(groups, votes, units=names, covariates=shuffled)),
+        rxc(counted(frame, votes, units=names, covariates=shuffled)),
+        rxc(counted(frame.rename_axis("precinct"), votes, units=names, covariates=shuffled)),
+        rxc(counted(frame.set_axis(names), votes, covariates=shuffled)),
+        rxc(counted(groups, votes, covariates=shuffled.set_axis(order))),
+        rxc(counted(frame.set_axis(np.arange(20) + 7), votes, covariates=shuffled.set_axis(order + 7))),
     ):
         np.testing.assert_array_equal(given["estimate"], expected)
     for given in ((tables,), (groups, votes, None)):
         with pytest.raises(InputError):
-            rxc(*given, covariates=shuffled.set_axis([f"x{i}" for i in order]))
+            rxc(counted(*given, covariates=shuffled.set_axis([f"x{i}" for i in order])))
     with pytest.raises(InputError):
         rxc(tables, covariates=shuffled.set_axis(["u0"] * 20))
     study = [

@@ -71,7 +71,7 @@ def test_the_unit_of_the_weights_does_not_matter():
         options = {"by": "unit", "probabilities": ["a", "b"], "weight": "w", "calibration_sd": 0.4}
         wide, _ = group_counts(given[0], places=given[1], total="w", **options)
         counts, _ = group_counts(given[0], places=given[1], total="votes", **options)
-        found.append((wide.covariance / times**2, rxc(unit_tables(counts, votes))))
+        found.append((wide.covariance / times**2, rxc(counted(counts, votes).tables)))
     np.testing.assert_allclose(found[1][0], found[0][0])
     for column in ("estimate", "conf_low", "conf_high"):
         np.testing.assert_allclose(found[1][1][column], found[0][1][column], atol=1e-9)
@@ -83,7 +83,7 @@ def test_units_carry_both_errors_and_the_note_says_what_is_not_carried():
     whole = {**places, "votes": [300.0] * 12}
     options = {"by": "unit", "probabilities": ["a", "b"], "calibration_sd": 0.5}
     counts, _ = group_counts(people, places=places, **options)
-    tables = unit_tables(counts, votes)
+    tables = counted(counts, votes).tables
     found = rxc(tables)
     own = replace(tables, membership=tables.membership * np.array([1.0, 1e-12])[:, None, None, None])
     move = np.array(found.diagnostics["membership_move"])
@@ -123,16 +123,16 @@ def test_error_of_the_sums_is_undone_and_widens_the_interval():
     votes = {"yes": np.bincount(people["unit"], choice, n), "no": np.bincount(people["unit"], ~choice, n)}
     truth = np.array([choice[race == r].mean() for r in (0, 1)])
     counts, _ = group_counts(people, by="unit", probabilities=["a", "b"], places=places, calibration_sd=0.4)
-    taken, carried = rxc(counts.to_frame(), votes), rxc(unit_tables(counts, votes))
+    taken, carried = rxc(counted(counts.to_frame(), votes)), rxc(counted(counts, votes).tables)
     plain = np.array([np.average(choice, weights=people[g]) for g in ("a", "b")])
     # attenuated: the groups are pulled toward each other by weighting, less by sums, least when the error is undone
     apart = [values[0] - values[1] for values in (plain, taken["estimate"][[0, 2]], carried["estimate"][[0, 2]], truth)]
     assert apart == sorted(apart)
     assert (carried["std_error"] > taken["std_error"]).all()
     assert "sums of membership probabilities" in carried.warnings[-1]
-    assert "sums of membership probabilities" in goodman(unit_tables(counts, votes)).warnings[-1]
+    assert "sums of membership probabilities" in goodman(counted(counts, votes).tables).warnings[-1]
     exact, _ = group_counts(people, by="unit", probabilities=["a", "b"], places=places)
-    np.testing.assert_array_equal(rxc(unit_tables(exact, votes))["estimate"], taken["estimate"])
+    np.testing.assert_array_equal(rxc(counted(exact, votes).tables)["estimate"], taken["estimate"])
     np.testing.assert_allclose(carried["estimate"].reshape(2, 2).sum(axis=1), 1)
 
 
@@ -143,12 +143,12 @@ def test_repairs_keep_the_covariance_with_its_unit():
     no[4] += 40
     counts, keys = group_counts(people, by="unit", probabilities=["a", "b"], places=places)
     options = {"missing": "drop", "balance": "none-of-the-above", "excess": "raise"}
-    tables = unit_tables(counts, {"yes": yes, "no": no}, units=keys, **options)
+    tables = counted(counts, {"yes": yes, "no": no}, units=keys, **options).tables
     assert tables.units == (0, 1, 3, 4)
     np.testing.assert_allclose(tables.membership[:, 2], counts.covariance[:, 3])
     np.testing.assert_allclose(tables.membership[:, 3], 4 * counts.covariance[:, 4])
     with pytest.raises(InputError, match="merge_below="):
-        unit_tables(counts, {"yes": yes, "no": no}, merge_below=0.1)
+        counted(counts, {"yes": yes, "no": no}, merge_below=0.1).tables
     with pytest.raises(InputError, match="pool="):
         rxc(tables, pool=[1, 1, 2, 2])
 

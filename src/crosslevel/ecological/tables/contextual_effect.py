@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -50,7 +51,7 @@ class ContextualEffect:
         return np.asarray(np.exp(self.b * self.H))
 
 
-def read_slope(given: float | tuple[float, float], sd: float = SLOPE_SD) -> tuple[float, float]:
+def read_slope(given: Any, sd: float = SLOPE_SD) -> tuple[float, float]:
     """Read the contextual slope, with its standard deviation where it is given too.
 
     Examples
@@ -58,7 +59,7 @@ def read_slope(given: float | tuple[float, float], sd: float = SLOPE_SD) -> tupl
     >>> read_slope(0.2), read_slope((0, 0))
     ((0.2, 0.1), (0.0, 0.0))
     """
-    slope, error = (given, sd) if isinstance(given, Real | str) else given
+    slope, error = (given, sd) if isinstance(given, Real | str) else tuple(given)
     return (
         checks.check_between(slope, "contextual_slope", *SLOPE_RANGE),
         checks.check_between(error, "contextual_slope (its standard deviation)", *SLOPE_SD_RANGE),

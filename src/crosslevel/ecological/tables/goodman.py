@@ -29,9 +29,7 @@ SUMS_WEIGHT = 1e4
 
 
 @checked
-def goodman(
-    counts: Counts, *, weights: str = "population", level: float = 0.95, bounded: bool = False
-) -> Estimates:
+def goodman(counts: Counts, *, weights: str = "population", level: float = 0.95, bounded: bool = False) -> Estimates:
     """Estimate by Goodman's ecological regression of outcome shares on group shares, with robust standard errors.
 
     The share of each group with each outcome is assumed to be unrelated to the composition of its unit. Where that

@@ -204,7 +204,9 @@ def _note(counts: FloatArray, covariance: FloatArray, people: int, s: float, sca
     """Say what every answer from sums of probabilities says."""
     size = counts.sum(axis=1)
     sd = np.sqrt(np.einsum("kirr->ir", covariance)) / np.where(size > 0, size, np.nan)[:, None]
-    unlisted = ", not that the people listed may differ from the rest of the totals they were scaled to" if scaled else ""
+    unlisted = (
+        ", not that the people listed may differ from the rest of the totals they were scaled to" if scaled else ""
+    )
     return (
         f"Groups are sums of membership probabilities of {people:,} people; the share of a group in a unit is known to "
         f"±{100 * float(np.nanmedian(sd)):.2g} % of the people (median standard deviation, log odds off by {s:g}). "

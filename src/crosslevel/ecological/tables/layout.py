@@ -29,7 +29,9 @@ def describe_call(function: str, counts: Counts, options: Mapping[str, Any]) -> 
     "crosslevel.ecological.rxc(crosslevel.Counts(counts, groups={'a': 'a', 'b': 'b'}, outcomes={'y': 'y', 'n': 'n'}), level=0.9)"
     """
     given = {n: v for n, v in options.items() if v is not None and n not in ("counts", "progress")}
-    return f"crosslevel.ecological.{function}({', '.join([counts.describe(), *(f'{n}={v!r}' for n, v in given.items())])})"
+    return (
+        f"crosslevel.ecological.{function}({', '.join([counts.describe(), *(f'{n}={v!r}' for n, v in given.items())])})"
+    )
 
 
 @dataclass(frozen=True)

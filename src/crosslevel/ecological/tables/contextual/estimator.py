@@ -146,7 +146,9 @@ def rxc(
     if pooled and (tables.membership is not None or counts.covariates):
         raise InputError("pool= has no place with covariates or membership probabilities; fit each district alone.")
     if settings.symmetric and counts.covariates:
-        raise InputError(f"kind={kind!r} has no place with covariates; fit in one direction, or leave them out of counts.")
+        raise InputError(
+            f"kind={kind!r} has no place with covariates; fit in one direction, or leave them out of counts."
+        )
     districts_of = None if pool is None else _districts_of(counts, pool)
     parts = _labeled(tables, _split(tables, districts_of), labels, pooled)
     effects: dict[str, Any] = {}
@@ -176,7 +178,8 @@ def rxc(
     same = (settings.b, settings.b_sd) == (constants.slope, constants.slope_sd)
     answered = Answer(
         answer.cells,
-        method=f"contextual R x C model of {'demographic groups' if chosen == DEMOGRAPHIC_KIND else 'votes'}, contextual slope {settings.b:g}"
+        method=f"contextual R x C model of {'demographic groups' if chosen == DEMOGRAPHIC_KIND else 'votes'}, "
+        f"contextual slope {settings.b:g}"
         + (", pooled over districts" if pooled else "")
         + (", both directions" if settings.symmetric else "")
         + (", with covariates" if used else ""),
@@ -226,7 +229,9 @@ def _districts_of(counts: Counts, pool: str) -> list[object]:
     names: list[object] = counts.by_unit([pool], "pool")[pool].to_pylist()
     missing = [counts.tables.units[i] for i, d in enumerate(names) if d is None or d != d]
     if missing:
-        raise InputError(f"pool={pool!r} has {len(missing):,} missing district(s), the first of {missing[0]!r}; fill or drop.")
+        raise InputError(
+            f"pool={pool!r} has {len(missing):,} missing district(s), the first of {missing[0]!r}; fill or drop."
+        )
     return names
 
 
