@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
@@ -33,8 +34,8 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
     "call",
     [
         lambda: krls.KRLS(reference="text").fit({"arm": list("ab") * 10}, Y),
-        lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324),
-        lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30),
+        lambda: ecological.rxc(counted(GROUPS, GROUPS), contextual_slope=5e-324),
+        lambda: ecological.car_test(counted(GROUPS, OUTCOMES), n_draws=10**30),
         lambda: cl.MeanEmbedding(n_features=10**30).fit(KNOWN),
         lambda: nation(10**30, 5),
         lambda: BayesianLinear(bandwidth=5e-324).fit(list(X[:, None]), Y),
@@ -47,7 +48,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: read_county_votes("votes.csv", year="last"),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
-        lambda: ecological.king(GROUPS, OUTCOMES, esigma=5e-324),
+        lambda: ecological.king(counted(GROUPS, OUTCOMES), prior=(0.5, 5e-324, 0.5)),
         lambda: areas.nested_rate("text", [9.0] * 4, [0] * 4),
         lambda: areas.nested_rate([4.0], [9.0] * 4, 0),
         lambda: cl.Polygons.join(SQUARES, None),

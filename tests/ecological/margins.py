@@ -6,8 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from crosslevel import Counts
+from crosslevel.data import frames
 from crosslevel.data.margins import Repairs
 
 REPAIRS = set(asdict(Repairs()))
@@ -15,6 +17,9 @@ REPAIRS = set(asdict(Repairs()))
 
 def columns(side: Any, word: str) -> dict[str, Any]:
     """Options of one margin as columns."""
+    if frames.is_frame(side) and not isinstance(side, dict):
+        table = frames.to_arrow(side)
+        return {name: table[name] for name in table.column_names}
     if hasattr(side, "keys"):
         return {str(name): side[name] for name in side.keys()}  # noqa: SIM118
     array = np.asarray(side, dtype=float)
@@ -38,4 +43,6 @@ def counted(groups: Any, outcomes: Any, units: Any = None, covariates: Any = Non
             data[name], named[name] = values, name
         elif name not in REPAIRS:
             data[name] = values
+    if frames.is_frame(groups) and not isinstance(groups, dict):
+        data = frames.from_arrow(pa.table(data), frames.frame_kind(groups))
     return Counts(data, **named)

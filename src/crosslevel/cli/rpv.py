@@ -25,7 +25,7 @@ FILE_OF_CONTESTS = 'JSON file of contests: {"NAME": {"CANDIDATE": "COLUMN", "tot
 OPTIONS = [
     Option("table", "file", f"Counts, a row for each precinct: {FILE_HELP}", required=True, argument=True),
     Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Counts"),
-    *from_signature(Counts, "Counts", skip=("data", "groups", "outcomes"), columns=COLUMNS),
+    *from_signature(Counts, "Counts", skip=("data", "groups", "outcomes"), kinds={"repair": "pairs"}, columns=COLUMNS),
     Option("contest", help=CONTEST_HELP, several=True, panel="Data"),
     Option("contests", "file", FILE_OF_CONTESTS, panel="Data", excludes=("contest",)),
     Option("methods", help=f"A method; repeat. One of {', '.join(NAMED)}. Default: the first {len(METHODS)}.", several=True, panel="Study"),

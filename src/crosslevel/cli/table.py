@@ -38,7 +38,7 @@ OPTIONS = [
     Option("table", "file", f"Counts, a row for each unit: {FILE_HELP}", required=True, argument=True),
     Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Counts"),
     Option("outcomes", help=OUTCOMES_HELP, several=True, required=True, panel="Counts"),
-    *from_signature(Counts, "Counts", skip=("data", "groups", "outcomes"), columns=COLUMNS),
+    *from_signature(Counts, "Counts", skip=("data", "groups", "outcomes"), kinds={"repair": "pairs"}, columns=COLUMNS),
     Option("methods", help=f"A method, or 'all'; repeat. One of {', '.join(METHODS)}.", several=True, panel="Answer"),
     Option(
         "abstain",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.ecological.court.reporting import abstention_among

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.ecological.court.choice import UNDETERMINED, candidate_of_choice, describe_probability
 from crosslevel.ecological.court.polarization import margin, polarization
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import InputError
 
 GROUPS, OUTCOMES = ("black", "white"), ("a", "b", "home")
@@ -31,14 +31,14 @@ def made(shares=SHARES, draws=DRAWS, groups=GROUPS, outcomes=OUTCOMES, people=(1
     """An answer of two equal units with these shares; margins are those the shares imply."""
     X = np.tile(np.array(people, dtype=float) / 2, (2, 1))
     cells = X[:, :, None] * np.nan_to_num(shares)
-    tables = counted(dict(zip(groups, X.T, strict=True)), dict(zip(outcomes, cells.sum(axis=1).T, strict=True)), units=["u", "v"]).tables
+    counts = counted(
+        dict(zip(groups, X.T, strict=True)), dict(zip(outcomes, cells.sum(axis=1).T, strict=True)), units=["u", "v"]
+    )
     level = None if draws is None else 0.8
     columns = None if draws is None else {"conf_low": shares - 0.01, "conf_high": shares + 0.01}
-    return cell_estimates(
-        tables,
+    answer = Answer(
         cells,
         method="made",
-        call=("made", {}),
         level=level,
         interval="none" if draws is None else "made",
         columns=columns,
@@ -48,6 +48,7 @@ def made(shares=SHARES, draws=DRAWS, groups=GROUPS, outcomes=OUTCOMES, people=(1
         seed=7,
         **options,
     )
+    return lay_out(counts, ("made", {}), answer)
 
 
 def row(est, **keys):
@@ -230,7 +231,7 @@ def pooled():
     inner[:8, 0] = 0  # the first district has no first group
     X, T = inner.sum(axis=2), inner.sum(axis=1)
     groups, outcomes = dict(zip("xyz", X.T, strict=True)), dict(zip(("a", "b", "home"), T.T, strict=True))
-    return ecological.rxc(counted(groups, outcomes), pool=["n"] * 8 + ["s"] * 8)
+    return ecological.rxc(counted(groups, outcomes, place=["n"] * 8 + ["s"] * 8), pool="place")
 
 
 def test_pooled_districts_are_answered_one_by_one(pooled):

@@ -6,13 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.ecological.court.choice import candidate_of_choice
 from crosslevel.ecological.court.voters import among_voters, turnout
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import InputError
 
 HOME = "did not vote"
@@ -78,11 +78,12 @@ def test_turnout_times_share_is_the_share_of_the_group(result):
 def made(draws, shares, counts=(100.0, 50.0)):
     X = np.array([counts])
     cells = X[:, :, None] * shares
-    tables = counted(dict(zip(("x", "y"), X.T, strict=True)), dict(zip(("a", "b", HOME, "blank"), cells.sum(axis=1).T, strict=True))).tables
-    return cell_estimates(
-        tables, cells, method="made", call=("made", {}), draws=draws,
-        columns={"conf_low": shares, "conf_high": shares}, level=0.8, interval="made",
-    )  # fmt: skip
+    counts = counted(
+        dict(zip(("x", "y"), X.T, strict=True)), dict(zip(("a", "b", HOME, "blank"), cells.sum(axis=1).T, strict=True))
+    )
+    columns = {"conf_low": shares, "conf_high": shares}
+    answer = Answer(cells, method="made", draws=draws, columns=columns, level=0.8, interval="made")
+    return lay_out(counts, ("made", {}), answer)
 
 
 def test_every_draw_is_divided_by_its_own_voters():
@@ -144,7 +145,7 @@ def test_the_order_of_outcomes_does_not_matter(counts):
 
 def test_pooled_districts_keep_their_key(counts):
     groups, outcomes = counts
-    pooled = ecological.rxc(counted(groups, outcomes), pool=["n"] * 12 + ["s"] * 13)
+    pooled = ecological.rxc(counted(groups, outcomes, place=["n"] * 12 + ["s"] * 13), pool="place")
     found = among_voters(pooled)
     assert found.keys == ("district", "group", "outcome")
     alone = among_voters(pooled.select(district="s"))

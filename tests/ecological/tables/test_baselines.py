@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.csv as pv
 import pytest
 import scipy.optimize
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.errors import InputError
@@ -84,9 +85,9 @@ def test_truth_lies_inside_the_bounds_and_one_group_units_are_known(seed):
 @pytest.mark.parametrize("method", [ecological.bounds, ecological.neighborhood, ecological.goodman])
 def test_permuting_units_and_relabeling_groups_changes_nothing(method):
     _, X, T = random_units(np.random.default_rng(1))
-    a = method(names(X, "g"), names(T, "o"))
+    a = method(counted(names(X, "g"), names(T, "o")))
     order = np.random.default_rng(2).permutation(len(X))
-    b = method(names(X[order][:, ::-1], "g"), names(T[order], "o"), units=order)
+    b = method(counted(names(X[order][:, ::-1], "g"), names(T[order], "o"), units=order))
     flip = b["estimate"].reshape(3, 4)[::-1]
     np.testing.assert_allclose(a["estimate"].reshape(3, 4), flip, rtol=1e-9, atol=1e-12)
     units = b.units["estimate"].reshape(-1, 3, 4)[np.argsort(order)][:, ::-1]
@@ -96,7 +97,7 @@ def test_permuting_units_and_relabeling_groups_changes_nothing(method):
 @pytest.mark.parametrize("method", [ecological.neighborhood, ecological.goodman])
 def test_outcomes_of_a_group_add_up_to_one_and_units_to_the_district(method):
     _, X, T = random_units(np.random.default_rng(3))
-    found = method(X, T)
+    found = method(counted(X, T))
     np.testing.assert_allclose(found["estimate"].reshape(3, 4).sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_allclose(found.units["count"].reshape(-1, 3, 4).sum(axis=0).ravel(), found["count"], rtol=1e-12)
     if method is ecological.neighborhood:
@@ -230,11 +231,11 @@ def test_units_of_weight_zero_count_for_nothing():
     _, X, T = random_units(np.random.default_rng(7), n=12, R=2, C=2)
     w = np.ones(12)
     w[[2, 5]] = 0
-    found = ecological.goodman(counted(X, T), weights=w)
-    alone = ecological.goodman(counted(X[w > 0], T[w > 0]), weights=w[w > 0])
+    found = ecological.goodman(counted(X, T, w=w), weights="w")
+    alone = ecological.goodman(counted(X[w > 0], T[w > 0], w=w[w > 0]), weights="w")
     for column in ("estimate", "std_error"):
         np.testing.assert_allclose(found[column][[0, 2]], alone[column][[0, 2]], rtol=1e-10)
     assert found.interval == alone.interval == "t(8), HC1 robust errors"
     assert any("2 unit(s) of weight zero" in w for w in found.warnings)
     with pytest.raises(InputError):
-        ecological.goodman(counted(X[:4], T[:4]), weights=[1, 1, 0, 0])
+        ecological.goodman(counted(X[:4], T[:4], w=[1, 1, 0, 0]), weights="w")

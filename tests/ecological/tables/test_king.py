@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import integrate, stats
+from tests.ecological.margins import counted
 
 from crosslevel.ecological.tables.king.estimator import king
 from crosslevel.ecological.tables.king.likelihood import (
@@ -213,8 +213,11 @@ def test_a_covariate_mends_what_composition_spoils():
     X = np.column_stack([x, 1 - x]) * 1000
     yes = X[:, 0] * b + X[:, 1] * w
     T, truth = np.column_stack([yes, 1000 - yes]), (X[:, 0] * b).sum() / X[:, 0].sum()
-    plain, mended = king(counted(X, T), n_draws=300), king(counted(X, T), zb=pl.DataFrame({"density": 10 * z}), n_draws=300)
-    assert mended.diagnostics["coefficients"]["zb"]["density"] == pytest.approx(-0.04, abs=0.015)
+    plain, mended = (
+        king(counted(X, T), n_draws=300),
+        king(counted(X, T, density=10 * z), means={"group_0": ["density"]}, n_draws=300),
+    )
+    assert mended.diagnostics["coefficients"]["group_0"]["density"] == pytest.approx(-0.04, abs=0.015)
     assert abs(mended["estimate"][0] - truth) < abs(plain["estimate"][0] - truth)
     assert mended["conf_low"][0] <= truth <= mended["conf_high"][0]
     assert "with covariates" in mended.method
@@ -232,11 +235,11 @@ def test_the_groups_and_outcomes_can_be_exchanged():
 def test_a_unit_without_people_takes_its_covariates_with_it():
     X, T, _ = world(30)
     z = np.random.default_rng(0).normal(size=30)
-    whole = king(counted(X, T), zb=z, n_draws=100)
+    whole = king(counted(X, T, z=z), means={"group_0": ["z"]}, n_draws=100)
     X1, T1 = np.insert(X, 3, 0, axis=0), np.insert(T, 3, 0, axis=0)
-    gap = king(counted(X1, T1), zb=np.insert(z, 3, 99.0), n_draws=100)
+    gap = king(counted(X1, T1, z=np.insert(z, 3, 99.0)), means={"group_0": ["z"]}, n_draws=100)
     np.testing.assert_allclose(gap["estimate"], whole["estimate"], atol=1e-12)
-    assert gap.diagnostics["coefficients"]["zb"] == pytest.approx(whole.diagnostics["coefficients"]["zb"])
+    assert gap.diagnostics["coefficients"]["group_0"] == pytest.approx(whole.diagnostics["coefficients"]["group_0"])
 
 
 # real data -----------------------------------------------------------------------------------------------------------
@@ -298,13 +301,14 @@ def test_the_expected_share_at_the_mode_is_the_mean_of_draws_there():
         {"groups": [[400, 600]], "outcomes": [[500, 500]]},
         {"groups": np.tile([0, 9], (9, 1)), "outcomes": np.tile([4, 5], (9, 1))},
         {"outcomes": np.tile([0, 1000], (30, 1))},
-        {"zb": np.ones(29)},
-        {"zb": np.ones(30)},
-        {"zw": {"a": np.arange(30.0), "b": 2 * np.arange(30.0) + 1}},
-        {"zw": np.where(np.arange(30) == 7, np.nan, np.arange(30.0))},
-        {"zb": 3.0},
+        {"means": {"group_0": ["one"]}},
+        {"means": {"group_1": ["a", "b"]}},
+        {"means": {"group_1": ["gap"]}},
+        {"means": {"group_7": ["a"]}},
+        {"means": ["a"]},
+        {"point": "median"},
         {"n_draws": 10},
-        {"erho": -1},
+        {"prior": (-1, 0.5, 0.5)},
         {"level": 95},
         {"random_state": -1},
     ],
@@ -312,8 +316,10 @@ def test_the_expected_share_at_the_mode_is_the_mean_of_draws_there():
 def test_bad_input_is_refused_in_a_sentence(changes):
     X, T, _ = world(30)
     given = {"groups": X, "outcomes": T, **changes}
+    a = np.arange(float(len(given["groups"])))
+    beside = {"one": np.ones(len(a)), "a": a, "b": 2 * a + 1, "gap": np.where(a == 7, np.nan, a)}
     with pytest.raises(InputError):
-        king(counted(given.pop("groups"), given.pop("outcomes")), **given)
+        king(counted(given.pop("groups"), given.pop("outcomes"), **beside), **given)
 
 
 def test_a_fit_that_failed_gives_no_numbers_unless_asked(monkeypatch):

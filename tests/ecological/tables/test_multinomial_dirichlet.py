@@ -9,14 +9,15 @@ import polars as pl
 import pyarrow.csv as pv
 import pytest
 from scipy import stats
+from tests.ecological.margins import counted
 
 from crosslevel.ecological.tables.dirichlet import sampler as dirichlet_sampler
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
 from crosslevel.ecological.tables.dirichlet.sampler import _score
 from crosslevel.errors import ConvergenceError, InputError
 
-SHORT = {"n_draws": 100, "warmup": 40, "allow_unconverged": True}
-PUBLISHED = {"contextual_slope": 0.0, "contextual_slope_sd": 0.0}
+SHORT = {"n_draws": 100, "allow_unconverged": True}
+PUBLISHED = {"contextual_slope": (0.0, 0.0)}
 
 
 def world(seed=0, n=30, people=300, alpha=((6.0, 2.0, 1.0), (1.0, 5.0, 2.0)), slope=0.0):
@@ -48,7 +49,13 @@ def answered():
 @pytest.fixture(scope="module")
 def contextual():
     X, T, cells = world(n=40, slope=0.35)
-    return X, T, cells, multinomial_dirichlet(counted(X, T)), multinomial_dirichlet(counted(X, T), contextual_slope_sd=0.0)
+    return (
+        X,
+        T,
+        cells,
+        multinomial_dirichlet(counted(X, T)),
+        multinomial_dirichlet(counted(X, T), contextual_slope=(0.35, 0.0)),
+    )
 
 
 def test_every_draw_of_every_unit_adds_up_and_lies_inside_the_bounds(answered):
@@ -110,7 +117,7 @@ def test_intervals_cover_on_worlds_of_the_model():
     hits = []
     for seed in range(60):
         X, T, cells = world(seed, n=12, people=80, alpha=rng.gamma(4.0, 0.5, (2, 2)))
-        plan = {"random_state": seed, "n_draws": 50, "warmup": 40, "allow_unconverged": True}
+        plan = {"random_state": seed, "n_draws": 50, "allow_unconverged": True}
         found = multinomial_dirichlet(counted(X, T), level=0.9, **PUBLISHED, **plan)
         truth = cells.sum(axis=0) / X.sum(axis=0)[:, None]
         hits.append((truth.ravel() >= found["conf_low"]) & (truth.ravel() <= found["conf_high"]))
@@ -126,7 +133,7 @@ def test_a_contextual_effect_is_found_where_the_model_without_it_misses(contextu
     for seed in range(2):
         X, T, cells = world(seed, n=60, alpha=((24.0, 8.0, 4.0), (4.0, 20.0, 8.0)), slope=0.35)
         truth = (cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]).ravel()
-        quick = {"lambda2": 0.25, **SHORT}
+        quick = {"prior": (4.0, 0.25), **SHORT}
         both = [multinomial_dirichlet(counted(X, T), **quick, **options) for options in ({}, PUBLISHED)]
         off.append([np.abs(answer["estimate"] - truth).max() for answer in both])
     with_effect, plain = np.mean(off, axis=0)
@@ -138,7 +145,7 @@ def test_what_was_assumed_stands_in_the_answer(answered, contextual):
     plain, found = answered[3], contextual[3]
     assert "contextual slope 0.35 +- 0.1" in found.method
     assert "no contextual effect" in plain.method
-    assert "contextual_slope=0.35, contextual_slope_sd=0.1" in found.provenance.call
+    assert "contextual_slope=(0.35, 0.1)" in found.provenance.call
     assert (found.diagnostics["contextual_slope"], found.diagnostics["contextual_slope_sd"]) == (0.35, 0.1)
     assert (plain.diagnostics["contextual_slope"], plain.diagnostics["contextual_slope_sd"]) == (0.0, 0.0)
     assert np.abs(found.diagnostics["slope_sensitivity"]).max() > 0.001
@@ -155,11 +162,14 @@ def test_intervals_cover_on_worlds_with_a_contextual_effect():
     """Contexts drawn around the default: 90 % intervals that allow for it cover, those that take it for known do not."""
     rng = np.random.default_rng(6)
     hits = []
-    quick = {"lambda1": 16.0, "lambda2": 0.8, "level": 0.9, **SHORT, "chains": 2}
+    quick = {"prior": (16.0, 0.8), "level": 0.9, **SHORT}
     for seed in range(20):
         X, T, cells = world(seed, n=30, people=1000, alpha=rng.gamma(16.0, 1.25, (2, 2)), slope=rng.normal(0.35, 0.3))
         truth = (cells.sum(axis=0) / X.sum(axis=0)[:, None]).ravel()
-        answers = [multinomial_dirichlet(counted(X, T), contextual_slope_sd=sd, random_state=seed, **quick) for sd in (0.3, 0.0)]
+        answers = [
+            multinomial_dirichlet(counted(X, T), contextual_slope=(0.35, sd), random_state=seed, **quick)
+            for sd in (0.3, 0.0)
+        ]
         hits.append([(truth >= found["conf_low"]) & (truth <= found["conf_high"]) for found in answers])
     allowed, known = np.mean(hits, axis=(0, 2))
     assert 0.80 < allowed < 0.98
@@ -169,8 +179,10 @@ def test_intervals_cover_on_worlds_with_a_contextual_effect():
 def test_the_slope_in_context_is_how_the_answer_moves():
     """A covariance over draws against two fits."""
     X, T, _ = world(n=16)
-    run = {"n_draws": 1500, "allow_unconverged": True, "contextual_slope_sd": 0.0}
-    below, here, above = (multinomial_dirichlet(counted(X, T), contextual_slope=b, **run) for b in (0.15, 0.35, 0.55))
+    run = {"n_draws": 1500, "allow_unconverged": True}
+    below, here, above = (
+        multinomial_dirichlet(counted(X, T), contextual_slope=(b, 0.0), **run) for b in (0.15, 0.35, 0.55)
+    )
     moved = (above["estimate"] - below["estimate"]) / 4
     assert np.abs(moved).max() > 0.01
     np.testing.assert_allclose(here.diagnostics["slope_sensitivity"], moved, atol=0.0015)
@@ -210,7 +222,7 @@ def test_the_answer_does_not_depend_on_the_cores(monkeypatch):
 def test_the_prior_matters_where_data_say_little():
     X, T = np.array([[50, 50]]), np.array([[50, 50]])
     loose = multinomial_dirichlet(counted(X, T))
-    tight = multinomial_dirichlet(counted(X, T), lambda1=400.0, lambda2=10.0)
+    tight = multinomial_dirichlet(counted(X, T), prior=(400.0, 10.0))
     assert (loose.diagnostics["lambda1"], loose.diagnostics["lambda2"]) == (4.0, 2.0)
     assert (tight["std_error"] < 0.6 * loose["std_error"]).all()
     assert "1 unit(s) for 2 groups" in loose.warnings[0]
@@ -220,7 +232,9 @@ def test_options_without_people_and_units_of_one_group():
     X, T, _ = world(n=12)
     X, T = np.column_stack([X, np.zeros(12)]), np.column_stack([T, np.zeros(12)])
     X[0, :2] = 300, 0
-    found = multinomial_dirichlet(counted(pl.DataFrame(X, schema=["a", "b", "none"]), pl.DataFrame(T, schema=list("wxyz"))), **SHORT)
+    found = multinomial_dirichlet(
+        counted(pl.DataFrame(X, schema=["a", "b", "none"]), pl.DataFrame(T, schema=list("wxyz"))), **SHORT
+    )
     assert np.isnan(found["estimate"][8:]).all()
     np.testing.assert_array_equal(found["estimate"][[3, 7]], 0.0)
     np.testing.assert_array_equal(found["conf_high"][[3, 7]], 0.0)
@@ -243,8 +257,8 @@ def test_where_a_margin_has_one_option_the_answer_is_exact():
 def test_chains_that_have_not_converged_give_no_numbers():
     X, T, _ = world(n=10)
     with pytest.raises(ConvergenceError):
-        multinomial_dirichlet(counted(X, T), n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01)
-    found = multinomial_dirichlet(counted(X, T), n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01, allow_unconverged=True)
+        multinomial_dirichlet(counted(X, T), n_draws=50, prior=(0.2, 0.01))
+    found = multinomial_dirichlet(counted(X, T), n_draws=50, prior=(0.2, 0.01), allow_unconverged=True)
     assert found.diagnostics["converged"] is False
     assert "do not report" in found.warnings[0]
 
@@ -280,16 +294,15 @@ def test_the_score_is_the_derivative_of_the_density_in_the_slope():
 @pytest.mark.parametrize(
     "options",
     [
-        {"lambda1": 0},
-        {"lambda2": "2"},
-        {"chains": 1},
+        {"prior": (0, 2)},
+        {"prior": (4, "2")},
+        {"prior": (4,)},
         {"n_draws": 10.5},
-        {"warmup": True},
         {"level": 95},
         {"contextual_slope": "some"},
         {"contextual_slope": np.nan},
         {"contextual_slope": True},
-        {"contextual_slope_sd": -0.1},
+        {"contextual_slope": (0.3, -0.1)},
     ],
 )
 def test_bad_options_are_refused_with_a_repair(options):

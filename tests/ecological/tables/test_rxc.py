@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pv
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.ecological.tables.contextual.doubts import hidden_context
@@ -32,10 +33,10 @@ def wrong(found, truth):
     return 50 * np.abs(found["count"] - truth.ravel()).sum() / truth.sum()
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_the_answer_adds_up_and_stays_inside_the_bounds(symmetric):
+@pytest.mark.parametrize("kind", [None, "symmetric votes"])
+def test_the_answer_adds_up_and_stays_inside_the_bounds(kind):
     X, T, _ = elections()
-    found = ecological.rxc(counted(X, T), symmetric=symmetric)
+    found = ecological.rxc(counted(X, T), kind=kind)
     table = found["count"].reshape(3, 3)
     np.testing.assert_allclose(table.sum(axis=1), X.sum(axis=0), rtol=1e-9)
     np.testing.assert_allclose(table.sum(axis=0), T.sum(axis=0), rtol=1e-9)
@@ -117,16 +118,16 @@ def pooled_world(districts=6, n=12):
     return X, T, [p[2].sum(axis=0) for p in parts], [f"d{k}" for k in range(districts) for _ in range(n)]
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_pooling_brings_small_districts_nearer(symmetric):
+@pytest.mark.parametrize("kind", ["votes", "symmetric votes"])
+def test_pooling_brings_small_districts_nearer(kind):
     X, T, truth, district = pooled_world()
-    found = ecological.rxc(counted(X, T), pool=district, symmetric=symmetric)
+    found = ecological.rxc(counted(X, T, place=district), pool="place", kind=kind)
     assert found.keys == ("district", "group", "outcome")
     assert found.units.keys == ("district", "unit", "group", "outcome")
     alone, together = [], []
     for k, true in enumerate(truth):
         rows = np.array(district) == f"d{k}"
-        alone.append(wrong(ecological.rxc(counted(X[rows], T[rows]), kind="votes", symmetric=symmetric), true))
+        alone.append(wrong(ecological.rxc(counted(X[rows], T[rows]), kind=kind), true))
         part = found.select(district=f"d{k}")
         together.append(wrong(part, true))
         np.testing.assert_allclose(part["count"].reshape(3, 3).sum(axis=0), T[rows].sum(axis=0), rtol=1e-9)
@@ -140,7 +141,7 @@ def test_options_a_district_lacks_are_null_there():
     T = np.column_stack([T, np.zeros(len(T), dtype=int)])
     T[first, 3], T[first, 2] = T[first, 2], 0
     groups, outcomes = pa.table(dict(zip(names, X.T, strict=True))), pa.table(dict(zip("wxyz", T.T, strict=True)))
-    found = ecological.rxc(counted(groups, outcomes), pool=district)
+    found = ecological.rxc(counted(groups, outcomes, place=district), pool="place")
     lacking = found.select(district="d0", outcome="y")
     assert np.isnan(lacking["estimate"]).all()
     assert np.isnan(lacking["conf_low"]).all()
@@ -149,7 +150,7 @@ def test_options_a_district_lacks_are_null_there():
     assert np.isfinite(found.select(district="d0", outcome="z")["estimate"]).all()
     assert len(found) == 3 * 3 * 4
     assert len(found.units) == len(X) * 9
-    tied = ecological.rxc(counted(groups, outcomes), pool=district, labels={"z": "y"})
+    tied = ecological.rxc(counted(groups, outcomes, place=district), pool="place", labels={"z": "y"})
     together = tied.select(district="d0", outcome="z")["estimate"]
     assert np.abs(together - found.select(district="d0", outcome="z")["estimate"]).max() > 1e-4
 
@@ -159,7 +160,9 @@ def test_labels_tie_a_group_to_its_outcome_in_one_district():
     groups, outcomes = pa.table(dict(zip("abc", X.T, strict=True))), pa.table(dict(zip("xyz", T.T, strict=True)))
     tied = ecological.rxc(counted(groups, outcomes), labels={"a": "x", "b": "y", "c": "z"})
     assert tied.diagnostics["tau"] == 0.5
-    assert wrong(tied, cells.sum(axis=0)) < wrong(ecological.rxc(counted(groups, outcomes), kind="votes"), cells.sum(axis=0))
+    assert wrong(tied, cells.sum(axis=0)) < wrong(
+        ecological.rxc(counted(groups, outcomes), kind="votes"), cells.sum(axis=0)
+    )
 
 
 def test_units_and_options_at_the_edge_are_answered():
@@ -186,16 +189,13 @@ def test_units_and_options_at_the_edge_are_answered():
     [
         {"contextual_slope": "high"},
         {"contextual_slope": 5},
-        {"contextual_slope_sd": -0.1},
-        {"tau": "wide"},
+        {"contextual_slope": (0.3, -0.1)},
         {"kind": "vote"},
-        {"kind": "demographic", "symmetric": True},
+        {"kind": "demographic", "labels": {"group_0": "a", "outcome_1": "a"}},
         {"labels": "match"},
-        {"labels": "by name", "pool": [0, 1] * 20},
-        {"tau": 0},
-        {"pool": "district"},
+        {"pool": "distrct"},
         {"pool": [1, 2]},
-        {"pool": [None] * 40},
+        {"pool": "none"},
         {"labels": {"group_9": "a"}},
         {"labels": {"group_0": "a"}},
         {"level": 95},
@@ -205,7 +205,7 @@ def test_units_and_options_at_the_edge_are_answered():
 def test_bad_options_get_a_sentence(options):
     X, T, _ = elections()
     with pytest.raises(InputError):
-        ecological.rxc(counted(X, T), **options)
+        ecological.rxc(counted(X, T, none=[None] * 40), **options)
 
 
 def test_the_kind_of_table_chooses_constants_and_is_told():
@@ -217,12 +217,12 @@ def test_the_kind_of_table_chooses_constants_and_is_told():
     assert people.diagnostics["constants"]["rho"] > 0 == votes.diagnostics["constants"]["rho"]
     assert "ACS 2024" in people.interval
     assert "New Zealand" in votes.interval
-    assert "other constants" not in ecological.rxc(counted(X, T), "votes", 0.35, 0.1, 0.8).interval
+    assert "other constants" not in ecological.rxc(counted(X, T), kind="votes", contextual_slope=(0.35, 0.1)).interval
     assert ecological.rxc(counted(X, T), kind="votes", contextual_slope=0.2).interval.endswith("with other constants")
     assert any("kind='votes'" in w for w in people.warnings)  # composition explains nearly all here, as in two votes
     assert not any("kind=" in w for w in votes.warnings)
     assert 0 < people.diagnostics["car_test_p"] <= 1
-    assert ecological.rxc(counted(X, T), pool=[0, 1] * 20).diagnostics["kind"] == "votes"
+    assert ecological.rxc(counted(X, T, place=[0, 1] * 20), pool="place").diagnostics["kind"] == "votes"
 
 
 def test_a_table_that_composition_does_not_explain_is_warned_of_and_has_wider_intervals():
@@ -238,7 +238,9 @@ def test_a_table_that_composition_does_not_explain_is_warned_of_and_has_wider_in
     found = ecological.rxc(counted(even, noisy))
     assert found.diagnostics["hidden_context"] > 0.6
     assert any("hidden context" in w and "0.6" in w for w in found.warnings)
-    pooled = ecological.rxc(counted(np.vstack([X, even]), np.vstack([T, noisy])), pool=["clear"] * 40 + ["noisy"] * 40)
+    pooled = ecological.rxc(
+        counted(np.vstack([X, even]), np.vstack([T, noisy]), place=["clear"] * 40 + ["noisy"] * 40), pool="place"
+    )
     assert any("1 district(s) ('noisy')" in w for w in pooled.warnings)
 
 
@@ -249,7 +251,10 @@ def test_more_units_do_not_make_the_interval_of_a_demographic_table_vanish():
     T = np.array([rng.multinomial(300, 0.7 * t / t.sum() + 0.3 * rng.dirichlet(np.ones(3))) for t in T])
     few, many = (ecological.rxc(counted(np.tile(X, (k, 1)), np.tile(T, (k, 1)))) for k in (1, 16))
     assert (many["std_error"] > 0.11 * hidden_context(X.astype(float), T.astype(float)).h.ravel()).all()
-    votes = [ecological.rxc(counted(np.tile(X, (k, 1)), np.tile(T, (k, 1))), kind="votes")["std_error"].mean() for k in (1, 16)]
+    votes = [
+        ecological.rxc(counted(np.tile(X, (k, 1)), np.tile(T, (k, 1))), kind="votes")["std_error"].mean()
+        for k in (1, 16)
+    ]
     assert many["std_error"].mean() / few["std_error"].mean() > votes[1] / votes[0]
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.ecological.margins import counted
 
-from crosslevel import ecological
+from crosslevel import Counts, ecological
+from crosslevel.data.margins import cell_bounds
 from crosslevel.ecological.tables.answer_cells import answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     benchmark,
@@ -23,7 +25,6 @@ from crosslevel.ecological.tables.assumptions.bias import (
     slope_to_move,
 )
 from crosslevel.ecological.tables.assumptions.robustness import SLOPE, sensitivity
-from crosslevel.ecological.tables.unit_tables import cell_bounds
 from crosslevel.errors import InputError
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
@@ -166,7 +167,9 @@ def test_benchmarks_keep_inside_the_bound_and_find_the_confounder():
     estimate = ecological.goodman(counted(X, T))["estimate"].reshape(2, 2)[:, 0]
     np.testing.assert_allclose(estimate - found.change[:, 0], true, atol=1e-9)  # with z the regression is right
     assert np.abs(found.change).min() > 5 * np.abs(useless.change).max()
-    answer = sensitivity(ecological.goodman(counted(X, T)), covariates={"z": z[:, 0], "noise": noise[:, 0]})
+    answer = sensitivity(
+        ecological.goodman(counted(X, T)), counts=counted(X, T, covariates={"z": z[:, 0], "noise": noise[:, 0]})
+    )
     assert set(answer.diagnostics["bench"]["covariate"]) == {"z", "noise", "all covariates"}
     assert (answer["bench_low"][::2] <= true + 1e-9).all()
     assert (true <= answer["bench_high"][::2] + 1e-9).all()
@@ -182,7 +185,7 @@ def test_robustness_value_is_the_strength_that_makes_the_move():
 @pytest.mark.parametrize("method", ["goodman", "rxc", "rxc_em", "neighborhood"])
 def test_widened_intervals_grow_with_the_slope_inside_the_bounds(method):
     X, T = some_tables(10)
-    found = getattr(ecological, method)(X, T)
+    found = getattr(ecological, method)(counted(X, T))
     widths = []
     for slope in (0.0, 0.1, 0.3, 100.0):
         answer = sensitivity(found, slope=slope)
@@ -237,7 +240,7 @@ def test_moves_with_a_goal():
 def test_a_pooled_answer_is_its_districts_one_by_one():
     X, T = some_tables(12, n=24)
     pool = ["a"] * 12 + ["b"] * 12
-    found = ecological.rxc(counted(X, T), pool=pool)
+    found = ecological.rxc(counted(X, T, place=pool), pool="place")
     both = sensitivity(found)
     assert both.keys == ("district", "group", "outcome")
     for name in ("a", "b"):
@@ -245,7 +248,7 @@ def test_a_pooled_answer_is_its_districts_one_by_one():
         for column in ("sens_low", "sens_high", "robustness", "robustness_value"):
             np.testing.assert_allclose(one[column], part[column], rtol=1e-9)
     with pytest.raises(InputError):
-        sensitivity(found, covariates=np.ones(24))
+        sensitivity(found, counts=counted(X, T, covariates=np.arange(24.0)))
 
 
 def test_the_order_of_units_changes_nothing_and_frames_come_back():
@@ -267,21 +270,15 @@ def test_covariates_with_names_are_matched_or_refused():
     people, votes = {"a": x[:, 0], "b": x[:, 1]}, {"yes": yes, "no": x.sum(axis=1) - yes}
     names, order = [f"u{i}" for i in range(30)], rng.permutation(30)
     named = ecological.goodman(counted(people, votes, units=names))
-    beside = pd.DataFrame({"unit": [names[i] for i in order], "z": z[order]})
-    told = sensitivity(named, covariates={"z": z})["bench_low"]
-    np.testing.assert_array_equal(sensitivity(named, covariates=beside)["bench_low"], told)
-    np.testing.assert_array_equal(sensitivity(named, covariates=beside.set_index("unit"))["bench_low"], told)
-    numbered = ecological.goodman(counted(people, votes))
-    for ask in (lambda c: sensitivity(numbered, covariates=c), lambda c: ecological.car_test(numbered, covariates=c)):
-        with pytest.raises(InputError):
-            ask(beside.set_index("unit"))
-        by_number = pd.DataFrame({"unit": order, "z": z[order]})
-        np.testing.assert_array_equal(ask(by_number)["estimate"], ask({"z": z})["estimate"])
-    tables = counted(people, votes, units=names).tables
-    by_name, by_row = (ecological.car_test(tables, None, c)["estimate"] for c in (beside, {"z": z}))
-    np.testing.assert_array_equal(by_name, by_row)
+    in_order = counted(people, votes, units=names, covariates={"z": z})
+    told = sensitivity(named, counts=in_order)["bench_low"]
+    mixed = pd.DataFrame({"unit": [names[i] for i in order], "z": z[order], "a": 1.0, "b": 1.0})
+    beside = Counts(mixed, unit="unit", groups=["a", "b"], covariates=["z"])
+    np.testing.assert_array_equal(sensitivity(named, counts=beside)["bench_low"], told)
     with pytest.raises(InputError):
-        sensitivity(named, covariates=beside.iloc[1:])
+        sensitivity(named, counts=Counts(mixed.iloc[1:], unit="unit", groups=["a", "b"], covariates=["z"]))
+    with pytest.raises(InputError):
+        sensitivity(named, counts=Counts(mixed, groups=["a", "b"], covariates=["z"]))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +288,7 @@ def test_covariates_with_names_are_matched_or_refused():
         {"move": "hlaf"},
         {"slope": -0.1},
         {"slope": True},
-        {"covariates": np.ones(3)},
+        {"covariates": None},
         {"covariates": {"k": np.ones(40)}},
         {"covariates": {"k": [None, *["a"] * 39]}},
         {"covariates": {"k": [str(i) for i in range(40)]}},
@@ -300,13 +297,15 @@ def test_covariates_with_names_are_matched_or_refused():
 def test_bad_options_are_refused(options):
     X, T = some_tables(16)
     with pytest.raises(InputError):
+        if "covariates" in options:
+            options = {"counts": counted(X, T, covariates=options["covariates"])}
         sensitivity(ecological.rxc_em(counted(X, T)), **options)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        ecological.bounds,
+        lambda X, T: ecological.bounds(counted(X, T)),
         lambda X, T: {},
         lambda X, T: ecological.compare(counted(X, T), methods=["goodman", "neighborhood"]),
         lambda X, T: ecological.rxc_em(counted(X, T)).select(outcome=["outcome_0", "outcome_2"]),
@@ -323,7 +322,7 @@ def test_widened_intervals_hold_where_goodmans_fail(real_data, monkeypatch):
     known = importlib.import_module("ecological_data").small_tables(real_data / "truth")
     own, widened, possible = [], [], []
     for k in known[:4]:
-        answer = sensitivity(ecological.goodman(counted(*k.tables)))
+        answer = sensitivity(ecological.goodman(k.counts))
         truth = (k.truth / k.truth.sum(axis=1, keepdims=True)).ravel()
         own += ((answer["conf_low"] <= truth) & (truth <= answer["conf_high"])).tolist()
         widened += ((answer["sens_low"] - 1e-3 <= truth) & (truth <= answer["sens_high"] + 1e-3)).tolist()

@@ -38,7 +38,7 @@ LITTLE_VARIATION = 0.02
 def king(
     counts: Counts,
     *,
-    covariates: Mapping[str, Sequence[str]] | None = None,
+    means: Mapping[str, str | Sequence[str]] | None = None,
     prior: tuple[float, float, float] = (0.5, 0.5, 0.5),
     point: str = "mode",
     level: float = 0.95,
@@ -63,7 +63,7 @@ def king(
     ----------
     groups, outcomes : dataframe or array
         Counts, units x 2 groups and units x 2 outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    covariates : mapping of group to names, optional
+    means : mapping of group to column(s), optional
         Columns of the data, numbers, on which the mean share of a group depends. They are centered. With the composition itself
         among them the shares may depend on it, but then the totals say little about the shares.
     prior : (float, float, float), default (0.5, 0.5, 0.5)
@@ -138,10 +138,10 @@ def king(
             "multinomial_dirichlet, or merge to two groups and two outcomes."
         )
     X, T = two_shares(tables.X, tables.T, tables.groups)
-    named = covariates or {}
+    named = means or {}
     for group in named:
         if group not in tables.groups:
-            raise unknown_name("covariates", group, tables.groups, "group")
+            raise unknown_name("means", group, tables.groups, "group")
     (names_b, Zb, scale_b), (names_w, Zw, scale_w) = (_covariates(counts, named.get(g)) for g in tables.groups)
     found = fit_king(X, T, (Zb, Zw), (priors, point), n_draws, seed)
     failure, mode, pair = found.failure, found.mode, found.pair
@@ -272,12 +272,12 @@ def two_shares(X: FloatArray, T: FloatArray, names: Sequence[str]) -> tuple[Floa
     return x, t
 
 
-def _covariates(counts: Counts, names: Sequence[str] | None) -> tuple[list[str], FloatArray, FloatArray]:
+def _covariates(counts: Counts, names: str | Sequence[str] | None) -> tuple[list[str], FloatArray, FloatArray]:
     """Read covariates: names, values centered and scaled to unit variance (n_units, k), and the scales."""
-    n, argument = len(counts.tables.units), "covariates"
+    n, argument = len(counts.tables.units), "means"
     if not names:
         return [], np.empty((n, 0)), np.empty(0)
-    table = counts.by_unit(checks.read_list(names, argument), argument)
+    table = counts.by_unit(frames.as_names(names, argument), argument)
     names = table.column_names
     for name in names:
         if pa.types.is_dictionary(table[name].type):
