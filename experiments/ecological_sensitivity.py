@@ -302,7 +302,7 @@ slope_curve(answer, "young", "yes")        # the estimate over a range of slopes
 | `sens_low`, `sens_high` | the method's interval, widened by all that a slope of 0.2 can do where units' bounds leave room |
 | `robustness` | the least slope that makes the `move`, in points per 10 points of share; empty if the bounds forbid it |
 | `robustness_value` | the R² that something overlooked needs, with composition and with outcome, to do so in a regression |
-| `bench_low`, `bench_high` | with `counts=`, whose covariates are benchmarks: widened by what overlooking the worst of them would have done |
+| `bench_low`, `bench_high` | with covariates in `counts=`: widened by what overlooking the worst of them would have done |
 | `at_contextual_slope=…` | answers of `rxc` under other contextual slopes |
 
 Read `robustness` first. If it is 0.5, half a point per 10 points of share overturns the answer, and that cannot be ruled out.

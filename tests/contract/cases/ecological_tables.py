@@ -102,7 +102,10 @@ FUNCTIONS = [
             "outcomes": [{"a": ["v0", "v1"], "b": "v2"}, ["v0", "q1"]],
             "unit": [["county", "name"], "again", ["county", "nam"]],
             "total_groups": [With("people", repair={"rest": "none"}), "peopl", "p0"],
-            "total_outcomes": [With("all", outcomes=["v0", "v1"], total_outcomes="cast", repair={"rest": "none"}), "p0"],
+            "total_outcomes": [
+                With("all", outcomes=["v0", "v1"], total_outcomes="cast", repair={"rest": "none"}),
+                "p0",
+            ],
             "covariates": ["zz"],
             "repair": [
                 With({"missing": "drop"}, data=HOLES, repair={"missing": "zero", "rest": "none"}),
