@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.csv
+from count_scores import interval_coverage, leave_one_out_pooled, log_scores, randomized_pit
 from pclm import composite_link
 
 from crosslevel.binned.counts.cells import CountBins, bins_from_edges
@@ -34,11 +35,7 @@ from crosslevel.binned.counts.pooled import pool_counts
 from crosslevel.binned.counts.predictive import (
     draw_curves,
     draw_shares,
-    interval_coverage,
-    log_scores,
-    randomized_pit,
 )
-from crosslevel.binned.counts.validation import leave_one_out_pooled
 from crosslevel.data.atomic import whole_file
 
 FloatArray = npt.NDArray[np.float64]

@@ -3,11 +3,10 @@
 28 MSOAs (middle layer super output areas, about 8,600 people) hold 139 LSOAs (lower layer, about 1,700). The number of people
 of an age group is known for each MSOA, everybody's number for each LSOA; who is where inside an MSOA is asked. The truth is
 published, so every answer can be scored: uniform and area weighting, the rate of the borough, the nested rate (each LSOA has its
-MSOA's), the population-weighted Gaussian process of `BinnedGP`, and `crosslevel.binned.areas.share_out`, whose priors were
-fixed before it was first scored.
+MSOA's), the population-weighted Gaussian process of `BinnedGP`, and `cl.binned.interpolate`.
 
     CROSSLEVEL_DATA=... python experiments/areas.py          # three minutes
-    CROSSLEVEL_DATA=... python experiments/areas.py --quick  # one group, fewer scales, no BinnedGP; writes no page
+    CROSSLEVEL_DATA=... python experiments/areas.py --quick  # one group, no BinnedGP; writes no page
 """
 
 from __future__ import annotations
@@ -26,16 +25,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.csv
+import shapely
 from scipy.special import ndtr
 
-from crosslevel.binned import BinnedGP
-from crosslevel.binned.areas import AreaCorrelations, SharedOut, area_correlations, nested_rate, share_out
+from crosslevel.binned import BinnedGP, interpolate
 from crosslevel.binned.baselines import area_weighting
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.sums import WeightedSum, holders, populated
+from crosslevel.binned.regions.sums import WeightedSum
 from crosslevel.data.atomic import whole_file
+from crosslevel.data.shapes import as_shapely
 from crosslevel.errors import CrosslevelWarning
+from crosslevel.results import Estimates
 from crosslevel.results.scores import coverage, mae, rmse
 
 FloatArray = npt.NDArray[np.float64]
@@ -45,8 +46,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "guide" / "areas.md"
 PICTURE = "areas-65.png"
 GROUPS = {"65 and over": (65, 90), "20 to 29": (20, 29), "0 to 15": (0, 15)}
 LEVEL = (0.025, 0.975)
-DRAWS = 20_000
-"""One LSOA lies so far in the tail that with 2,000 draws its log score moves by tens of nats from seed to seed."""
+WIDTH = 1.959964
 HEADING = ["", "RMSE", "against nested", "MAE", "mean log score", "95 % cover"]
 
 
@@ -85,7 +85,7 @@ class Answer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one group, fewer scales, no BinnedGP; writes no page")
+    parser.add_argument("--quick", action="store_true", help="one group, no BinnedGP; writes no page")
     parser.add_argument("--out", type=Path, default=PAGE, help="page to write (default docs/guide/areas.md)")
     args = parser.parse_args()
     folder = os.environ.get("CROSSLEVEL_DATA")
@@ -94,20 +94,17 @@ def main() -> None:
     warnings.simplefilter("ignore", CrosslevelWarning)
     start = time.perf_counter()
     data = read_borough(Path(folder) / "ages")
-    smooth = area_correlations(
-        data.small, ["eq"] if args.quick else ("matern12", "matern32", "eq"), 3 if args.quick else 5
-    )
     sections, first = [], None
     for group in list(GROUPS)[: 1 if args.quick else None]:
-        answers, shared = solve(data, group, smooth, full=not args.quick)
-        first = shared if first is None else first
-        sections.append(say(table(data, group, answers, shared)))
+        answers, found = solve(data, group, full=not args.quick)
+        first = found if first is None else first
+        sections.append(say(table(data, group, answers, found)))
     timing = say(speed(data))
     print(f"\n{time.perf_counter() - start:.0f} s")
     if not args.quick and first is not None:
         draw(data, first, args.out.parent / PICTURE)
         with whole_file(args.out) as beside:
-            beside.write_text(page(data, sections, timing, smooth), encoding="utf-8")
+            beside.write_text(page(data, sections, timing), encoding="utf-8")
 
 
 def say(text: str) -> str:
@@ -141,15 +138,19 @@ def read_ages(path: Path, areas: Polygons) -> tuple[FloatArray, list[str]]:
     return ages, [parents[i] for i in at]
 
 
-def solve(data: Borough, group: str, smooth: AreaCorrelations, full: bool) -> tuple[list[Answer], SharedOut]:
+def holders(inner: Polygons, outer: Polygons) -> IntArray:
+    """Find the polygon of ``outer`` that each polygon of ``inner`` lies in, by a point well inside of it."""
+    at = shapely.point_on_surface(as_shapely(inner.shapes))
+    number, row = shapely.STRtree(as_shapely(outer.shapes)).query(at, predicate="intersects")
+    return row[np.argsort(number, kind="stable")]
+
+
+def solve(data: Borough, group: str, full: bool) -> tuple[list[Answer], Estimates]:
     """Answer for one age group by every method; none sees the LSOAs' counts."""
     a, b = GROUPS[group]
     y = data.large_ages[:, a : b + 1].sum(axis=1)
-    few = {} if full else {"nodes": 3}
-    draws = DRAWS if full else 2000
-    shared = share_out(data.small, y, data.population, data.parent, correlations=smooth, n_draws=draws, **few)
+    found = interpolate(data.large, data.small, y, population=data.population)
     truth = data.small_ages[:, a : b + 1].sum(axis=1)
-    low, high = shared.quantiles(LEVEL)
     inside = data.parent[:, None] == np.arange(len(data.large))
     overlap = np.where(inside, data.small.volumes[:, None], 0.0)
     children = inside.sum(axis=0)
@@ -161,16 +162,27 @@ def solve(data: Borough, group: str, smooth: AreaCorrelations, full: bool) -> tu
     ]
     if full:
         answers += [gaussian(data, y, truth, known) for known in (False, True)]
-    answers.append(Answer("**share_out**", shared.mean, shared.log_score(truth), low, high))
-    return answers, shared
+    mean, error = found["estimate"], found["std_error"]
+    ours = Answer("**interpolate**", mean, log_score(mean, error, truth), found["conf_low"], found["conf_high"])
+    return [*answers, ours], found
 
 
 def as_nested(y: FloatArray, data: Borough, truth: FloatArray) -> Answer:
     """Give the nested rate with the intervals it has if taken at its word: binomial counts at one rate, given their sum."""
-    mean = nested_rate(y, data.population, data.parent)
-    word = SharedOut(mean[None, :], data.population, data.parent, np.ones(1), (), 0.0)
-    low, high = SharedOut(np.tile(mean, (500, 1)), data.population, data.parent, np.ones(1), (), 0.0).quantiles(LEVEL)
-    return Answer("nested rate", mean, word.log_score(truth), low, high)
+    people = data.population
+    mean = people * (y / np.bincount(data.parent, people))[data.parent]
+    v = mean * (1.0 - mean / people)
+    error = np.sqrt(v * (1.0 - v / np.bincount(data.parent, v)[data.parent]))
+    low, high = (np.rint(mean + sign * WIDTH * error) for sign in (-1, 1))
+    return Answer("nested rate", mean, log_score(mean, error, truth), low, high)
+
+
+def log_score(mean: FloatArray, error: FloatArray, truth: FloatArray) -> FloatArray:
+    """Give the log probability of counts under normal distributions cut to whole numbers."""
+    half = 0.5 / error
+    # counted from the nearer tail, where a difference of distribution functions keeps its digits
+    z = -np.abs(truth - mean) / error
+    return np.log(np.maximum(ndtr(z + half) - ndtr(z - half), 1e-300))
 
 
 def gaussian(data: Borough, y: FloatArray, truth: FloatArray, known: bool) -> Answer:
@@ -178,7 +190,7 @@ def gaussian(data: Borough, y: FloatArray, truth: FloatArray, known: bool) -> An
 
     The noise is estimated, or known: that of binomial counts.
     """
-    wholes = populated(data.large, data.small, data.population)
+    wholes = WeightedSum.of_population(data.small, data.population, data.parent)
     parts = WeightedSum.of_population(data.small, data.population, np.arange(len(data.small)))
     people = wholes.volumes
     if known:
@@ -187,14 +199,11 @@ def gaussian(data: Borough, y: FloatArray, truth: FloatArray, known: bool) -> An
     else:
         gp = BinnedGP(kernel="matern32", tolerance=1e-3).fit(wholes, y, quantity="total", sizes=people)
     mean, sd = gp.predict(parts, quantity="total", return_std=True)
-    half = 0.5 / sd
-    z = -np.abs(truth - mean) / sd
-    score = np.log(np.maximum(ndtr(z + half) - ndtr(z - half), 1e-300))
     name = f"BinnedGP, Matérn-3/2, noise {'binomial' if known else 'estimated'}"
-    return Answer(name, mean, score, mean - 1.959964 * sd, mean + 1.959964 * sd)
+    return Answer(name, mean, log_score(mean, sd, truth), mean - WIDTH * sd, mean + WIDTH * sd)
 
 
-def table(data: Borough, group: str, answers: Sequence[Answer], shared: SharedOut) -> str:
+def table(data: Borough, group: str, answers: Sequence[Answer], found: Estimates) -> str:
     """Lay the scores of one group out."""
     a, b = GROUPS[group]
     truth = data.small_ages[:, a : b + 1].sum(axis=1)
@@ -206,14 +215,8 @@ def table(data: Borough, group: str, answers: Sequence[Answer], shared: SharedOu
         cells.append("" if x.log_score is None else f"{x.log_score.mean():.2f}")
         cells.append("" if x.low is None or x.high is None else f"{coverage(x.low, x.high, truth):.3f}")
         rows.append(cells)
-    best = int(shared.weights.argmax())
-    kernel, s, length, t = shared.candidates[best]
-    by_kernel = {
-        k: sum(w for w, c in zip(shared.weights, shared.candidates, strict=True) if c[0] == k)
-        for k in dict.fromkeys(c[0] for c in shared.candidates)
-    }
-    mass = np.abs(np.bincount(data.parent, shared.mean) - np.bincount(data.parent, truth)).max()
-    weights = ", ".join(f"{k} {w:.2f}" for k, w in by_kernel.items())
+    mass = np.abs(np.bincount(data.parent, found["estimate"]) - np.bincount(data.parent, truth)).max()
+    length, smooth, white = (found.diagnostics[name] for name in ("lengthscale", "smooth", "white"))
     return "\n".join(
         [
             f"## {group}",
@@ -222,8 +225,8 @@ def table(data: Borough, group: str, answers: Sequence[Answer], shared: SharedOu
             "",
             lay(HEADING, rows),
             "",
-            f"Posterior weights of the kernels: {weights}; heaviest candidate {kernel}, s {s:.2f}, lengthscale {length:.1f} km, white part "
-            f"{t:.2f}. Largest error of an MSOA's total {mass:.0e}.",
+            f"Posterior means: smooth part {smooth:.2f}, lengthscale {length:.1f} km, white part {white:.2f}. Largest error "
+            f"of an MSOA's total {mass:.0e}.",
         ]
     )
 
@@ -245,7 +248,7 @@ def speed(data: Borough) -> str:
     )
 
 
-def draw(data: Borough, shared: SharedOut, path: Path) -> None:
+def draw(data: Borough, found: Estimates, path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -254,12 +257,12 @@ def draw(data: Borough, shared: SharedOut, path: Path) -> None:
     from crosslevel.charts import choropleth
 
     names = list(data.small.names or ())
-    rate = 100.0 * shared.draws / shared.population
+    mean, error = (100.0 * found[name] / data.population for name in ("estimate", "std_error"))
     figure, axes = plt.subplots(1, 2, figsize=(11.0, 4.6), layout="constrained")
     options: dict[str, Any] = {"key": "area_code", "label": "65 and over, % of people", "plane": True}
     for ax, title, values, look in (
-        (axes[0], "mean", rate.mean(axis=0), {"cmap": "viridis"}),
-        (axes[1], "standard deviation", rate.std(axis=0), {"cmap": "magma_r", "vmin": 0.0}),
+        (axes[0], "mean", mean, {"cmap": "viridis"}),
+        (axes[1], "standard deviation", error, {"cmap": "magma_r", "vmin": 0.0}),
     ):
         choropleth(data.small.geojson(), dict(zip(names, values.tolist(), strict=True)), ax, **options, **look)
         ax.set_title(title, loc="left", fontweight="bold")
@@ -274,7 +277,7 @@ def lay(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def page(data: Borough, sections: Sequence[str], timing: str, smooth: AreaCorrelations) -> str:
+def page(data: Borough, sections: Sequence[str], timing: str) -> str:
     body = "\n\n".join(sections)
     return f"""# Small areas from large ones
 
@@ -285,14 +288,11 @@ them (about {data.population.mean():,.0f}). Every method sees the group's count 
 age live in each; none sees the group's count in an LSOA, which is published and is the truth here.
 
 ```python
-from crosslevel.binned.areas import share_out
-from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.sums import holders
+import crosslevel as cl
 
-large = Polygons("msoa.geojson", key="area_code", project="local")
-small = Polygons("lsoa.geojson", key="area_code", project=large)   # the same plane
-shared = share_out(small, counts, population, parent=holders(small, large))
-shared.mean, shared.quantiles([0.025, 0.975])
+large = cl.Polygons("msoa.geojson", key="area_code", project="local")
+small = cl.Polygons("lsoa.geojson", key="area_code", project=large)   # the same plane
+found = cl.binned.interpolate(large, small, counts, population=population)
 ```
 
 {body}
@@ -302,17 +302,16 @@ shared.mean, shared.quantiles([0.025, 0.975])
 ## What this shows
 
 The baseline to beat is the *nested rate*: each LSOA has its MSOA's rate. It keeps every total and is hard to beat, because a map
-without covariates says little about what happens inside an MSOA. `share_out` keeps the totals too, in every draw, and its
-log score and intervals are those of a forecast, where the nested rate taken at its word (binomial counts at one rate) is far too sure.
+without covariates says little about what happens inside an MSOA. `interpolate` keeps the totals too, in every draw, and its
+intervals are those of a forecast, where the nested rate taken at its word (binomial counts at one rate) is far too sure.
 `BinnedGP` is a smooth surface of rates with Gaussian noise. Its bands are of that surface, not of a count, and it has no part that
 differs freely from one LSOA to the next; when its noise is estimated, what is not smooth is called noise and totals are not kept.
 With binomial noise it asks for lengthscales below a kilometer, in two of the groups shorter than its features hold, of which the fit
 warns: rates differ from place to place by more than counting explains, and inside an MSOA the answer is then close to the nested rate.
 *Uniform* and *area weighting* do without the LSOAs' populations.
 
-Kernel, scale, lengthscale and white part of `share_out` are averaged by evidence with priors fixed beforehand: log s and log t
-~ N(log 0.3, 0.7), lengthscale about a fifth of the extent (log-sd 0.5). Covariances of areas come from exact integrals of features over
-the polygons (Matérn-1/2: points), their relative error at most {smooth.error:.1g}. {timing}
+Scales and lengthscale of `interpolate` are averaged by evidence with priors fixed beforehand: log scales ~ N(log 0.3, 0.7), lengthscale
+a fifth of the extent (log-sd 0.5); log scores are those of normal distributions. {timing}
 
 That a white part belongs in the model was known from earlier measurements of these areas, in which the nested rate did well; its
 size and the rest were not adjusted to the scores above.

@@ -94,8 +94,7 @@ def answer(task: Task) -> dict[str, FloatArray]:
         task.target,
         task.values,
         task.std_error,
-        population=task.population,
-        similar_targets=task.similar,
+        population="similar" if task.similar else task.population,
     )
     out = {"truth": task.truth, "ours": found["estimate"], "low": found["conf_low"], "high": found["conf_high"]}
     if task.population is not None:

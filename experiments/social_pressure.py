@@ -187,7 +187,7 @@ def all_letters(voters: Voters, cluster: str) -> str:
     alone = dict(zip(terms, dummy_differences(model), strict=True))
     rows = []
     for arm, published in zip(ARMS, PUBLISHED, strict=True):
-        i = terms.index(f"letter: {arm}")
+        i = terms.index(f"letter: {arm} (reference {NOBODY})")
         took = np.isin(X["letter"], [NOBODY, arm])
         part = voters.take(np.flatnonzero(took))
         means = difference(part, (part.column("treatment") == arm).astype(np.float64))

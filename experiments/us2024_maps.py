@@ -45,7 +45,8 @@ def read_map(path: Path, region_of: Mapping[str, str]) -> dict[str, Any]:
         {
             "type": "Feature",
             "properties": {"region": region},
-            "geometry": {"type": "Polygon", "coordinates": outline(used, arcs)},
+            # what two borders drawn at different times leave of an arc bounds nothing
+            "geometry": {"type": "Polygon", "coordinates": [ring for ring in outline(used, arcs) if len(ring) > 3]},
         }
         for region, used in members.items()
     ]

@@ -17,6 +17,7 @@ from crosslevel.binned.regions.boxes import Boxes as Boxes
 from crosslevel.binned.regions.boxes import Intervals as Intervals
 from crosslevel.binned.regions.polygons import Polygons as Polygons
 from crosslevel.binned.regions.simplices import Simplices as Simplices
+from crosslevel.data.audit import audit as audit
 from crosslevel.data.bags import Bags as Bags
 from crosslevel.data.counts import Counts as Counts
 from crosslevel.data.people import People as People

@@ -38,8 +38,8 @@ def test_counts_are_matched_by_the_limits_in_their_index(kind, ages):
 
 def test_means_are_matched_by_the_limits_in_their_index():
     bins, y = Intervals(LOWER, UPPER), pd.Series(COUNTS, index=LOWER)
-    found = BinnedGP(random_state=0).fit(bins, y.iloc[ORDER], quantity="total").predict(bins)
-    np.testing.assert_allclose(found, BinnedGP(random_state=0).fit(bins, COUNTS, quantity="total").predict(bins))
+    found = BinnedGP().fit(bins, y.iloc[ORDER], quantity="total").predict(bins)
+    np.testing.assert_allclose(found, BinnedGP().fit(bins, COUNTS, quantity="total").predict(bins))
 
 
 def ordered(bins, y, **others):
@@ -103,7 +103,7 @@ def test_the_index_of_limits_and_points_names_them():
 def test_the_index_of_a_frame_names_boxes():
     lower = pd.DataFrame({"a": [0.0, 1, 2], "b": [0.0, 1, 2]}, index=list("xyz"))
     y = pd.Series([1.0, 2.0, 5.0], index=list("xyz"))
-    fixed = BinnedGP(kernel="eq", variance=4.0, lengthscale=1.0, noise=0.01, mean=0.0, optimize=False)
+    fixed = BinnedGP(kernel="eq", variance=4.0, lengthscale=1.0, noise=0.01, mean=0.0)
     boxes = Boxes(lower, (lower + 1)[::-1])
     whole = fixed.fit(boxes, y, "mean").predict(boxes, quantity="mean")
     np.testing.assert_array_equal(fixed.fit(boxes, y[::-1], "mean").predict(boxes, quantity="mean"), whole)

@@ -144,7 +144,19 @@ def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
     options += ("--model", "regression")
     more = ("--degrees", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
     told = json.loads(
-        crosslevel(*asked, *options, *more, "--rollup", "all", "--contrast", "difference", "--json", cwd=folder).out
+        crosslevel(
+            *asked,
+            *options,
+            *more,
+            "--rollup",
+            "all",
+            "--contrast",
+            "difference",
+            "--reference",
+            "1",
+            "--json",
+            cwd=folder,
+        ).out
     )
     rows = told["answers"]["sex-everywhere"]["rows"]
     assert [(r["sex"], r["against"], r["outcome"]) for r in rows] == [(2, "1", "dem"), (2, "1", "rep")]
@@ -166,10 +178,10 @@ def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
     )
     with quiet():
         model.fit(people, two)
-    expected = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
+    expected = model.estimate(by="sex", rollup="all", n_draws=60).contrast(reference=1)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
     told = json.loads(
-        crosslevel(*asked, *options, "--estimate", "sex", "--denominator", "turnout", "--json", cwd=folder).out
+        crosslevel(*asked, *options, "--estimate", "sex", "--share-of", "turnout", "--json", cwd=folder).out
     )
     assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
 
@@ -217,7 +229,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         ((), "nothing is asked; write for example --estimate sex"),
         (("--rollup", "state", "--out", "o"), "--rollup goes with --estimate, which is missing"),
         (("--estimate", "sx"), "--estimate sx is not a column"),
-        (("--estimate", "sex", "--denominator", "turnout"), "--denominator turnout needs turnout"),
+        (("--estimate", "sex", "--share-of", "turnout"), "--share-of turnout needs turnout"),
         (("--estimate", "sex", "--polygons", "map.geojson"), "--polygons goes with --report, which is missing"),
         (
             ("--estimate", "sex", "--cross-validate", "3", "--leave-out", "state"),
@@ -313,3 +325,13 @@ def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
         assert said in done.err
     done = crosslevel("ecological", "precincts.csv", *asked[1:], *groups, cwd=tmp_path, code=2)
     assert "name the table of places only" in " ".join(done.err.split())
+
+
+def test_what_looks_wrong_is_listed_before_a_fit(crosslevel, folder, world):
+    asked = ("audit", *FILES[1:], "--categorical", "sex", "--successes", "dem", "--trials", "votes", "--json")
+    assert json.loads(crosslevel(*asked, "--lon", "lon", "--lat", "lat", cwd=folder).out) == {"findings": []}
+    turned = json.loads(crosslevel(*asked, "--lon", "lat", "--lat", "lon", cwd=folder).out)["findings"]
+    assert [one["test"] for one in turned] == ["coordinates"]
+    (folder / "odd.csv").write_text("age\n" + "30\n41\n999\n" * 20)
+    assert "999" in crosslevel("audit", "odd.csv", cwd=folder).out
+    assert crosslevel("audit", "people.parquet", "places.csv", "--json", cwd=folder, code=2).out

@@ -9,7 +9,6 @@ from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
-from crosslevel.binned import areas
 from crosslevel.data.columns import plain_array
 from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
@@ -39,18 +38,10 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: cl.MeanEmbedding(n_features=10**30).fit(KNOWN),
         lambda: nation(10**30, 5),
         lambda: BayesianLinear(bandwidth=5e-324).fit(list(X[:, None]), Y),
-        lambda: areas.area_correlations("a map"),
-        lambda: areas.area_correlations(SQUARES, ["eq"], tolerance=1e308),
-        lambda: areas.area_correlations(SQUARES, ["eq"], nodes=None),
-        lambda: areas.shared_estimates("a map", [1.0], SQUARES, [1.0] * 4),
-        lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, correlations=[1.0]),
-        lambda: areas.share_out(SQUARES, [4.0], [9.0] * 4, [0] * 4, n_draws=5e-324),
         lambda: read_county_votes("votes.csv", year="last"),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
         lambda: ecological.king(counted(GROUPS, OUTCOMES), prior=(0.5, 5e-324, 0.5)),
-        lambda: areas.nested_rate("text", [9.0] * 4, [0] * 4),
-        lambda: areas.nested_rate([4.0], [9.0] * 4, 0),
         lambda: cl.Polygons.join(SQUARES, None),
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),

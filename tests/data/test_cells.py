@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from crosslevel.data.cells import gather
-from crosslevel.data.columns import missing_codes
+from crosslevel.data.patterns import missing_codes
 
 
 def _people(n=400, seed=0):

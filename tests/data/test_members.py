@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import crosslevel as cl
-from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.errors import InputError
 
 
 def people(n=600, seed=0):
@@ -91,10 +91,3 @@ def test_predictions_match_columns_by_name():
     other = cl.Bags.from_frame(frame.rename(columns={"code": "kode"}), by="town", columns=["age", "kode"])
     with pytest.raises(InputError):
         model.predict(other)
-
-
-def test_codes_of_missing_values_are_named():
-    frame = people(60)[0].assign(age=lambda f: f["age"].where(f.index % 20 > 0, -99.0))
-    with pytest.warns(CrosslevelWarning) as said:
-        cl.Bags.from_frame(frame, by="town")
-    assert said[0].filename == __file__

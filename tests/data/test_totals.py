@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel.data.totals import chain, check_people, match_places, read_places
-from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.errors import InputError
 
 TOWNS = {"town": ["b", "a", "c"], "yes": [3, 5, 0], "no": [6, 4, 2], "all": [9, 9, 2], "everybody": [10, 20, 2]}
 
@@ -69,7 +69,6 @@ def test_places_without_trials_are_left_out_and_named():
     [
         (towns(yes=[10, 5, 0]), {}),
         (towns(all=[9, 1e200, 2]), {}),
-        (towns(yes=[0.412, 0.501, 0.077], all=[0.9, 1.4, 0.1]), {}),
         (towns(yes=[-1, 5, 0]), {}),
         (towns(all=[9, None, 2]), {}),
         (towns(all=[9, np.inf, 2]), {}),
@@ -158,70 +157,3 @@ def test_the_people_of_the_fit_pass_and_others_do_not():
         check_people(keys, np.array([1.0, 3.0, 5.0, 9.0]), found, whole)
     with pytest.raises(InputError):
         check_people(keys, np.array([2.0, 3.0, 6.0, 9.0]), found, whole)
-
-
-def test_shares_in_place_of_counts_are_refused_and_per_cent_is_asked_about():
-    """A share of .4 of 900 voters was read as four tenths of a voter."""
-    with pytest.raises(InputError, match="successes="):
-        read(towns(yes=[0.4, 0.5, 1.0], all=[900, 900, 200]))
-    with pytest.warns(CrosslevelWarning, match="successes="):
-        read(towns(yes=[40.4, 50.1, 99.5], all=[900, 900, 200]))
-    assert read(towns(yes=[0.5, 150.5, 99.5], all=[900, 900, 200])).totals.successes[0, 0] == 0.5
-    assert read(towns(yes=[0, 1, 0])).totals.successes.tolist() == [[0, 1, 0]]
-
-
-def test_shares_of_several_outcomes_are_refused():
-    """Shares of .6 and .4 were read as six and four tenths of a voter."""
-    shares = towns(yes=[0.6, 0.3, 0.5], no=[0.4, 0.7, 0.5], all=[900, 500, 200])
-    with pytest.raises(InputError, match="outcomes="):
-        read(shares, None, "all", outcomes=["yes", "no"])
-    with pytest.raises(InputError):
-        read(shares, None, None, outcomes=["yes", "no"])
-    assert read(towns(yes=[0, 1, 0], no=[1, 0, 1]), None, None, outcomes=["yes", "no"]).totals.exhaustive
-
-
-def many(k, n, **more):
-    return {"town": list(range(len(n))), "yes": k, "all": n, **more}
-
-
-def test_whole_percent_beside_real_trials_are_asked_about_and_counts_are_not():
-    rng = np.random.default_rng(0)
-    n = np.round(np.exp(rng.normal(6, 0.8, 40))) + 100
-    n[0], rate = 2000, rng.uniform(0.2, 0.8, 40)
-    percent = np.round(100 * rate)
-    with pytest.warns(CrosslevelWarning, match="successes="):
-        read(many(percent, n))
-    with pytest.warns(CrosslevelWarning, match="outcomes="):
-        read(many(percent, n, no=100 - percent), None, "all", outcomes=["yes", "no"])
-    for counts in (
-        many(rng.binomial(n.astype(int), 0.02), n),  # grow with trials
-        many(rng.binomial(n.astype(int), 0.001), n),  # so rare that growth is hidden
-        many(percent[:9], n[:9]),  # too few to tell
-        many(percent, np.full(40, 2000.0)),  # a sample of the same size everywhere
-        many(percent, np.linspace(200, 999, 40)),  # small places
-    ):
-        read(counts)
-
-
-def test_shares_of_a_population_are_refused():
-    """Half a voter in every place, of hundreds of people."""
-    shares = towns(yes=[0.3, 0.2, 0.1], all=[0.5, 0.6, 0.4], everybody=[900, 500, 200])
-    with pytest.raises(InputError, match="trials="):
-        read(shares, population="everybody")
-    assert read(towns(yes=[0, 1, 0], all=[1, 1, 1]), population="everybody").totals.turnout
-
-
-def test_true_and_false_are_no_counts_but_of_single_trials():
-    with pytest.raises(InputError):
-        read(towns(yes=[True, False, True]))
-    with pytest.raises(InputError):
-        read(towns(no=[True, False, False]), None, outcomes=["yes", "no"])
-    assert read(towns(yes=[True, False, True], all=[1, 1, 1])).totals.successes.tolist() == [[1, 0, 1]]
-
-
-def test_a_place_that_is_the_sum_of_the_others_is_refused():
-    whole = {"town": ["b", "a", "c", "TOTAL"], "yes": [3, 5, 0, 8], "all": [9, 9, 2, 20]}
-    with pytest.raises(InputError):
-        matched(read(whole), ["TOTAL", "a", "b", "c"])
-    assert matched(read(whole), ["a", "b", "c"], "drop").keys == ["a", "b", "c"]
-    assert len(matched(read(whole | {"yes": [3, 5, 0, 9]}), ["TOTAL", "a", "b", "c"])) == 4

@@ -21,7 +21,7 @@ from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import diagnostics, distribution, ecological, imputation
-from crosslevel.binned import areas, interpolate
+from crosslevel.binned import interpolate
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
 from crosslevel.results import SurveyDesign
@@ -327,24 +327,6 @@ def _binned(fit: Callable[..., Any], frames: dict[str, Any]) -> Answer:
     return {n: np.asarray(found[n]) for n in ("estimate", "std_error", "conf_low", "conf_high")}
 
 
-def _squares(rng: np.random.Generator) -> Data:
-    population = rng.integers(50, 200, 6).astype(float)
-    return {"small": {"number": np.arange(6), "population": population}, "large": {"total": np.array([40.0, 25.0])}}
-
-
-def _shared(frames: dict[str, Any]) -> Answer:
-    def square(start: float, width: float) -> list[list[float]]:
-        return [[start, 0], [start + width, 0], [start + width, 1], [start, 1]]
-
-    number = [int(v) for v in frames["small"]["number"]]
-    small, large = cl.Polygons([square(i, 1) for i in number]), cl.Polygons([square(3 * i, 3) for i in range(2)])
-    found = areas.shared_estimates(
-        large, [float(v) for v in frames["large"]["total"]], small, [float(v) for v in frames["small"]["population"]],
-        nodes=2, n_draws=400,
-    )  # fmt: skip
-    return {"key": np.array([f"{i:02d}" for i in number]), "estimate": np.asarray(found["estimate"])}
-
-
 def _strips(rng: np.random.Generator) -> Data:
     inner, outer = np.sort(rng.choice(np.arange(1, 12), (2, 3), replace=True), axis=1)
     edges = {"source": np.unique([0, *inner, 12]), "target": np.unique([0, *outer, 12])}
@@ -362,7 +344,7 @@ def _interpolated(by_people: bool, frames: dict[str, Any]) -> Answer:
 
     values, error = ([float(v) for v in frames["source"][n]] for n in ("value", "error"))
     people = [float(v) for v in frames["target"]["people"]] if by_people else None
-    found = interpolate(strips("source"), strips("target"), values, error, population=people, n_draws=400)
+    found = interpolate(strips("source"), strips("target"), values, error, population=people)
     key = np.array([f"from {float(v):02.0f}" for v in frames["target"]["low"]])
     plain = "people_weighted" if by_people else "area_weighted"
     return {"key": key, **{n: np.asarray(found[n]) for n in ("estimate", "std_error", plain)}}
@@ -711,7 +693,7 @@ WORLDS = {
         World(
             "BinnedGP",
             _bins,
-            partial(_binned, lambda r, y: cl.BinnedGP(n_restarts=0).fit(r, y, "total")),
+            partial(_binned, lambda r, y: cl.BinnedGP().fit(r, y, "total")),
             rows=("bins",),
             tolerance=1e-4,
         ),
@@ -722,7 +704,6 @@ WORLDS = {
             rows=("bins",),
             tolerance=1e-4,
         ),
-        World("shared_estimates", _squares, _shared, rows=("small",), tolerance=0.5, problem=_adds_up),
         *(
             World(
                 "interpolate" + (", people" if by_people else ""),

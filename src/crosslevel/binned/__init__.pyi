@@ -1,6 +1,5 @@
 """Public names of this package and where each is defined; :mod:`crosslevel.lazy` loads them from here."""
 
-from crosslevel.binned import areas as areas
 from crosslevel.binned.counts.estimator import BinnedCountGP as BinnedCountGP
 from crosslevel.binned.gaussian.estimator import BinnedGP as BinnedGP
 from crosslevel.binned.interpolation import interpolate as interpolate

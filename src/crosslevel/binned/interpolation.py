@@ -5,7 +5,7 @@ The two sets are cut into their common parts. The log density of part k of sourc
     f_k = mean + slope x_t + s g_k + e_k,
 
 g a Gaussian process over the plane (Matern-3/2, at the center of the part), e white, and x_t the log area of the target: areas drawn
-to hold similar numbers of people (``similar_targets``) are small where people are dense, and whether and how far that is so here is
+to hold similar numbers of people (``population="similar"``) are small where people are dense, and whether and how far that is so here is
 learned from the sources; of other targets there is no slope. Where the people of the targets are known the density is a rate, and
 people take the place of area. A source is a sum over its parts, y_b ~ Poisson(sum of w_k exp f_k) with a variance raised by its
 squared standard error. Scales, lengthscale, the size of the white part and whether there is a slope are averaged over a grid by
@@ -20,19 +20,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg, special
 
-from crosslevel.binned.areas import KEPT, REACH, _allot
 from crosslevel.binned.counts.candidates import prior_nodes
 from crosslevel.binned.counts.likelihoods import PoissonBins, check_size
-from crosslevel.binned.counts.modes import find_modes, posterior_covariance
+from crosslevel.binned.counts.modes import find_modes
 from crosslevel.binned.regions.base import align_to_regions
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.data.checks import check_counts, check_kind, check_length, check_level, check_whole, read_seed
+from crosslevel.data.checks import check_counts, check_kind, check_length, check_level
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.planes import check_planes
 from crosslevel.data.progress import count_steps
@@ -42,17 +43,22 @@ from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, l
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import quantile_interval
-from crosslevel.typing import FloatArray, Int64Array, Progress, RandomState
+from crosslevel.typing import FloatArray, Int64Array, Progress
 
 DENSITY, RATE = (np.log(0.6), 0.7), (np.log(0.3), 0.7)
 """Priors of the log of s and of the white part's scale, for densities of people and for rates among people."""
 LENGTH = (np.log(0.2), 0.5)
 """Prior of the log of the lengthscale, in units of the extent of the sources."""
+REACH, NODES = 2.0, 4
+"""Values of each scale, and how many prior standard deviations they reach."""
 LEVEL = 4.0
 """Prior variance of the common log density."""
 SLOPES = (0.0, 1.0)
 """Prior standard deviations of the slope, equally probable: sizes of targets may say nothing."""
-NODES = 4
+KEPT = 1e-4
+"""Candidates with less weight, relative to the best, are left out of the average."""
+DRAWS = 2000
+"""Each with its mirror image: what is odd in them leaves the mean."""
 SLIVER = 5e-3
 """A part smaller than this share of both its source and its target is a border drawn twice."""
 COVERED = 0.99
@@ -68,11 +74,12 @@ WIDE = 2.0
 """Standard error of a total, relative to it, from which it is drawn from a folded normal distribution: a gamma distribution of that
 spread puts nearly all of its draws next to zero."""
 MOST_PARTS = 3_000
+STEPS, TOLERANCE = 40, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Common parts of sources and targets; what of a source no target covers is a part of target -1.
+    """Common parts of sources and targets, in order of the sources; what of a source no target covers is a part of target -1.
 
     Attributes
     ----------
@@ -85,6 +92,80 @@ class Parts:
     source: Int64Array
     target: Int64Array
     area: FloatArray
+
+    @cached_property
+    def _first(self) -> Int64Array:
+        return np.flatnonzero(np.diff(self.source, prepend=-1)).astype(np.int64)
+
+    def sums(self, values: FloatArray, axis: int = 0) -> FloatArray:
+        """Sum values of parts into values of sources."""
+        return np.asarray(np.add.reduceat(values, self._first, axis=axis))
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What the sources say of the log densities of parts: counts of as many events as they are known by.
+
+    Attributes
+    ----------
+    parts : Parts
+    y : (b,)
+        Events.
+    weight : (k,)
+        Of each part in its source, in events.
+    mean : float
+        Prior mean of the log density.
+    """
+
+    parts: Parts
+    y: FloatArray
+    weight: FloatArray
+    mean: float
+
+    def around(self, K: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Give lambda by part (k,), lambda (b,), J K (b, k) and the factor L of S = J K J' + diag(lambda), (b, b)."""
+        own = self.weight * np.exp(f)
+        lam, JK = self.parts.sums(own), self.parts.sums(own[:, None] * K)
+        S = self.parts.sums(JK * own, axis=1)
+        S[np.diag_indices_from(S)] += lam
+        return own, lam, JK, linalg.cholesky(S, lower=True, check_finite=False)
+
+    def climb(self, K: FloatArray, f: FloatArray) -> tuple[FloatArray, float]:
+        """Find the mode of f under the covariance K from a guess, by Fisher scoring with halved steps, and its log evidence."""
+        beta, height = np.zeros_like(f), -np.inf
+        for _ in range(STEPS):
+            try:
+                own, lam, JK, L = self.around(K, f)
+            except linalg.LinAlgError:
+                break
+            z = self.y - lam + self.parts.sums(own * (f - self.mean))
+            x = linalg.cho_solve((L, True), z, check_finite=False)
+            step, turn = self.mean + x @ JK - f, own * x[self.parts.source] - beta
+            length = 1.0
+            while length > 1e-12:
+                new, slope = f + length * step, beta + length * turn
+                whole = np.maximum(self.parts.sums(self.weight * np.exp(new)), 1e-300)
+                there = float(self.y @ np.log(whole) - whole.sum() - 0.5 * slope @ (new - self.mean))
+                # the first f need not lie in the range of K, so it has no height to compare with
+                if there >= height - 1e-11 * (1.0 + abs(height)):
+                    break
+                length *= 0.5
+            f, beta, height = new, slope, there
+            if np.abs(step).max() < TOLERANCE * (1.0 + np.abs(f).max()):
+                return f, height - float(np.log(np.diag(L)).sum() - 0.5 * np.log(lam).sum())
+        # scoring creeps where a source's mass may lie anywhere in it; the true curvature does not
+        C = np.zeros((len(self.y), len(f)))
+        C[self.parts.source, np.arange(len(f))] = self.weight
+        modes = find_modes(K, C, PoissonBins(self.y[None]), np.full_like(f, self.mean), f[None])
+        return modes.f[0], float(modes.log_evidence[0] + special.gammaln(self.y + 1.0).sum())
+
+    def draw(self, K: FloatArray, f: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
+        """Draw f around its mode, (number, k), each with its mirror image."""
+        *_, JK, L = self.around(K, f)
+        half = linalg.solve_triangular(L, JK, lower=True, check_finite=False)
+        root = np.linalg.cholesky(K - half.T @ half + 1e-10 * np.eye(len(f)))
+        normal = rng.standard_normal(((number + 1) // 2, len(f)))
+        return f + np.concatenate([normal, -normal])[:number] @ root.T
 
 
 def _cut(source: Polygons, target: Polygons) -> Parts:
@@ -103,8 +184,9 @@ def _cut(source: Polygons, target: Polygons) -> Parts:
         left = [shapely.difference(ours[i], whole) for i in rest]
         shapes, area = np.append(shapes, left), np.append(area, shapely.area(left))
         b, t = np.append(b, rest), np.append(t, np.full(len(rest), -1))
-    center = shapely.get_coordinates(shapely.centroid(shapes))
-    return Parts(center, b.astype(np.int64), t.astype(np.int64), np.asarray(area, dtype=np.float64))
+    order = np.argsort(b, kind="stable")
+    center = shapely.get_coordinates(shapely.centroid(shapes[order]))
+    return Parts(center, b[order].astype(np.int64), t[order].astype(np.int64), area[order])
 
 
 @checked
@@ -115,11 +197,8 @@ def interpolate(
     std_error: npt.ArrayLike | None = None,
     *,
     kind: str = "total",
-    population: npt.ArrayLike | None = None,
-    similar_targets: bool = False,
+    population: npt.ArrayLike | str | None = None,
     level: float = 0.95,
-    n_draws: int = 2000,
-    random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> Estimates:
     """Estimate totals, means or rates of target polygons from those of source polygons, with intervals.
@@ -135,95 +214,78 @@ def interpolate(
     kind : {"total", "mean", "rate"}, default "total"
         What ``values`` are: counts and other totals, which are added up; means, averaged by area or by the people of ``population``;
         or shares of ``population``, averaged by the people of the common ground.
-    population : (n_targets,), or (n_sources,) for means and rates, optional
-        Of totals: people of the targets among whom ``values`` counts some, dasymetric weights; without it the areas of the targets are
-        used. Of means and rates: people of the sources, whose mean or rate it is, spread evenly over each; rates need it.
-    similar_targets : bool
-        Whether the targets were drawn to hold similar numbers of people, as census areas are: the small ones then lie where people
-        are dense, as far as the sources show it. Not with ``population``, which says where people are, and of totals only.
+    population : (n_targets,) or "similar", or (n_sources,) for means and rates, optional
+        Of totals: people of the targets among whom ``values`` counts some, dasymetric weights; or "similar" where the targets were drawn
+        to hold similar numbers of people, as census areas are: the small ones then lie where people are dense, as far as the sources
+        show it. Without it the areas of the targets are used. Of means and rates: people of the sources, whose mean or rate it is, spread
+        evenly over each; rates need it.
     level : float
-        Of the intervals.
-    n_draws : int
-    random_state : int, None, Generator or RandomState
+        Of the intervals, quantiles of 2,000 draws; the same call gives the same draws.
     progress : bool or callable, optional
         True for a bar on stderr, or a function of what is done and all there is to do.
 
     Returns
     -------
     Estimates
-        One row per target: the estimate (of totals, estimates of the parts of a source add up to its value), its standard error and
-        interval, and beside it what plain weighting by area (``area_weighted``) or people (``people_weighted``) says.
-
-    Warns
-    -----
-    CrosslevelWarning
-        Where targets leave out ground of the sources, whose people are then in no target, or the reverse; where an estimate is
-        above the population of its target; and where totals look like rates.
-
-    See Also
-    --------
-    crosslevel.binned.areas.share_out : small areas inside large ones, counts as binomial.
-    crosslevel.binned.BinnedGP : means and densities of any sign.
+        A row per target. ``area_weighted`` (or ``people_weighted``) is the plain answer, for comparison; what the sources cover of a
+        target is all that is counted.
 
     Examples
     --------
     >>> def strips(edges):
     ...     return Polygons([[[a, 0], [b, 0], [b, 1], [a, 1]] for a, b in zip(edges[:-1], edges[1:])])
-    >>> found = interpolate(strips([0, 2, 4, 6]), strips([0, 1, 3, 6]), [900, 500, 100], [30, 20, 10], n_draws=400)
+    >>> found = interpolate(strips([0, 2, 4, 6]), strips([0, 1, 3, 6]), [900, 500, 100], [30, 20, 10])
     >>> found["area_weighted"].tolist(), round(float(found["estimate"].sum()), 6)
     ([450.0, 700.0, 350.0], 1500.0)
     >>> bool((found["conf_low"] < found["estimate"]).all())
     True
-    >>> homes = {"kind": "rate", "population": [100, 300, 200], "n_draws": 400}
+    >>> homes = {"kind": "rate", "population": [100, 300, 200]}
     >>> interpolate(strips([0, 2, 4, 6]), strips([0, 4, 6]), [0.1, 0.2, 0.3], **homes)["estimate"].round(6)
     array([0.175, 0.3  ])
     """
     check_level(level)
-    n_draws = check_whole(n_draws, "n_draws", 2)
     if kind not in KINDS:
         raise unknown_name("kind", kind, KINDS, "kind")
+    similar = isinstance(population, str)
+    if similar and (population != "similar" or kind != "total"):
+        raise InputError(
+            f"population={population!r}, kind={kind!r}; pass numbers of people, or for totals 'similar' where targets were drawn to hold "
+            "similar numbers."
+        )
     for name, polygons in (("source", source), ("target", target)):
         check_kind(polygons, Polygons, name, "pass Polygons")
     check_planes(source, target)
     for name, polygons in (("source", source), ("target", target)):
         _refuse_overlap(polygons, name)
-    if similar_targets and (population is not None or kind != "total"):
-        raise InputError(
-            "similar_targets=True is for totals, and cannot act with population, which says where people are; leave one out."
-        )
-    known, error, people = _read(source, target, values, std_error, kind, population)
-    parts, seed = _cut(source, target), read_seed(random_state)
-    said = _describe_cover(source, target, parts, known, kind)
-    if kind == "total":
-        y = known
-        weight, x = _weights(parts, target, people)
-        x = x if similar_targets else np.zeros_like(x)
-        whole = bool((y == np.rint(y)).all())
+    y, error, people = _read(source, target, values, std_error, kind, None if similar else population)
+    parts = _cut(source, target)
+    said = _describe_cover(source, target, parts, y, kind)
+    total, whole, prior, x = kind == "total", kind == "rate", RATE, np.zeros(len(parts.area))
+    if total:
+        weight, whole = _weights(parts, target, people), bool((y == np.rint(y)).all())
+        prior = DENSITY if people is None else RATE
+        met = parts.target >= 0
+        if similar:
+            size = np.log(target.volumes)[parts.target[met]]
+            x[met] = size - np.average(size, weights=parts.area[met])
+        told = y
     else:
         size = source.volumes if people is None else people
-        weight, x = (size / source.volumes)[parts.source] * parts.area, np.zeros(len(parts.area))
         # a mean has no unit of its own: as many events as the fit tells apart; a rate counts some of its people
-        unit = size if kind == "rate" else size / (float(known @ size) or 1.0) * len(known) / SLACK**2
-        y, error = known * unit, error * unit
-        weight *= (unit / size)[parts.source]
-        whole = kind == "rate"
-    prior = DENSITY if people is None and kind == "total" else RATE
-    shares, used = _shares(parts, y, error, weight, x, prior, n_draws, np.random.default_rng(seed), progress)
-    met = parts.target >= 0
-    into = np.zeros((len(weight), len(target)))
-    into[np.flatnonzero(met), parts.target[met]] = 1.0
-    if kind != "total":
+        unit = size if kind == "rate" else size / (float(y @ size) or 1.0) * len(y) / SLACK**2
+        told, error = y * unit, error * unit
+        weight = (unit / source.volumes)[parts.source] * parts.area
+    shares, used = _shares(parts, told, error, weight, x, prior, progress)
+    into = np.eye(len(target) + 1)[parts.target, :-1]  # -1, the last column, is none
+    if not total:
         into /= weight @ into
-    own = y[parts.source]
+    own = told[parts.source]
     estimate = (shares.mean(axis=0) * own) @ into
-    if kind == "total" and people is not None and (over := _describe_excess(target, estimate, people)):
-        said.append(over)
-    if kind == "total" and (doubt := _describe_rates(known, estimate)):
-        said.append(doubt)
+    if total:
+        said += _describe_totals(target, y, estimate, people)
     for text in said:
         warnings.warn(text, CrosslevelWarning, stacklevel=3)
-    counts = _counts(parts, y, error, shares, whole, np.random.default_rng([seed, 1]))
-    spread = quantile_interval(counts @ into, level)
+    spread = quantile_interval(_counts(parts, told, error, shares, whole) @ into, level)
     (key, names), *_ = target.labels().items()
     plain = "area_weighted" if people is None else "people_weighted"
     return Estimates.build(
@@ -233,7 +295,7 @@ def interpolate(
             "std_error": spread.std_error,
             "conf_low": np.minimum(spread.low, estimate),
             "conf_high": np.maximum(spread.high, estimate),
-            plain: (weight / np.bincount(parts.source, weight)[parts.source] * own) @ into,
+            plain: (weight / parts.sums(weight)[parts.source] * own) @ into,
         },
         keys=[key],
         kind="binned",
@@ -242,8 +304,8 @@ def interpolate(
         interval=f"predictive quantile of the {kind}",
         provenance=Provenance.of(
             call=f"interpolate({len(y)} areas, {len(target)} areas, kind={kind!r})",
-            seed=seed,
-            data={"values": fingerprint({"y": y, "std_error": error})},
+            seed=0,
+            data={"values": fingerprint({"y": told, "std_error": error})},
         ),
         diagnostics={"converged": True, "parts": len(weight), **used},
         warnings=said,
@@ -255,38 +317,38 @@ def _read(
     source: Polygons, target: Polygons, values: Any, std_error: Any, kind: str, population: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Put values, standard errors and people in the order of the polygons, and check them."""
-    (values,) = align_to_regions(source, values, argument="values")
-    y = check_counts(values, "values", 1)
-    check_length(y, "values", len(source), "source polygons")
-    check_size(y, "values")
-    error = np.zeros(len(y))
-    if std_error is not None:
-        _, std_error = align_to_regions(source, values, std_error=std_error)
-        error = check_counts(std_error, "std_error", 1)
-        check_length(error, "std_error", len(source), "source polygons")
-        check_size(error, "std_error")
-    if kind == "rate" and population is None:
+    y = _told(source, "values", values)
+    _, std_error = align_to_regions(source, values, std_error=std_error)
+    error = np.zeros(len(y)) if std_error is None else _told(source, "std_error", std_error)
+    if kind == "rate" and (population is None or y.max() > 1.0):
         raise InputError(
-            "kind='rate' takes shares of the people of each source; pass these as population=, or kind='mean'."
-        )
-    if kind == "rate" and y.max() > 1.0:
-        raise InputError(
-            f"kind='rate' takes shares of population, and values reach {y.max():g}; divide percent by 100. Means of anything are "
-            "kind='mean'."
+            f"kind='rate' takes shares, up to 1 (values reach {y.max():g}), of the people of each source, population=. Means of anything "
+            "are kind='mean'; divide percent by 100."
         )
     if population is None:
         return y, error, None
-    counted, whose = (target, "target polygons") if kind == "total" else (source, "source polygons")
-    (population,) = align_to_regions(counted, population, argument="population")
-    people = check_counts(population, "population", 1)
-    check_length(people, "population", len(counted), whose)
-    check_size(people, "population")
-    if kind != "total" and not people.all():
-        raise InputError(
-            f"population has nobody in {int((people == 0).sum()):,} source polygon(s), rows {listed(np.flatnonzero(people == 0))} of "
-            "values; drop them."
-        )
+    people = _told(target if kind == "total" else source, "population", population)
+    if kind != "total":
+        _refuse_empty(people)
     return y, error, people
+
+
+def _told(polygons: Polygons, argument: str, values: Any) -> FloatArray:
+    """Read a number of each polygon, none of them negative."""
+    (values,) = align_to_regions(polygons, values, argument=argument)
+    found = check_counts(values, argument, 1)
+    check_length(found, argument, len(polygons), "polygons")
+    check_size(found, argument)
+    return found
+
+
+def _refuse_empty(people: FloatArray) -> None:
+    """Refuse sources without people."""
+    empty = np.flatnonzero(people <= 0)
+    if len(empty):
+        raise InputError(
+            f"population has nobody in {len(empty):,} source polygon(s), rows {listed(empty)} of values; drop them."
+        )
 
 
 def _refuse_overlap(polygons: Polygons, argument: str) -> None:
@@ -295,15 +357,13 @@ def _refuse_overlap(polygons: Polygons, argument: str) -> None:
     shapes = np.asarray(as_shapely(polygons.shapes))
     i, j = shapely.STRtree(shapes).query(shapes, predicate="intersects")
     i, j = i[i < j], j[i < j]
-    shared = shapely.area(shapely.intersection(shapes[i], shapes[j])) / np.minimum(
-        polygons.volumes[i], polygons.volumes[j]
-    )
-    if (shared > OVERLAP).any():
-        (names,), worst = polygons.labels().values(), int(np.argmax(shared))
+    shared = shapely.area(shapely.intersection(shapes[i], shapes[j]))
+    share = shared / np.minimum(polygons.volumes[i], polygons.volumes[j])
+    if (share > OVERLAP).any():
+        (names,), worst = polygons.labels().values(), int(np.argmax(share))
         raise InputError(
-            f"{argument}: polygons {names[i[worst]]!r} and {names[j[worst]]!r} share {100 * shared[worst]:.0f} % of the smaller, as do "
-            f"{int((shared > OVERLAP).sum()) - 1:,} other pair(s); totals are of polygons that do not overlap. Call interpolate once for "
-            "each set that does not."
+            f"{argument}: polygons {names[i[worst]]!r} and {names[j[worst]]!r} share {100 * share[worst]:.0f} % of the smaller, as do "
+            f"{int((share > OVERLAP).sum()) - 1:,} other pair(s). Call interpolate once for each set that does not overlap."
         )
 
 
@@ -312,7 +372,7 @@ def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatAr
     (theirs,), (ours,) = target.labels().values(), source.labels().values()
     met = parts.target >= 0
     covered = np.bincount(parts.target[met], parts.area[met], minlength=len(target)) / target.volumes
-    bare = np.flatnonzero(covered == 0)
+    bare, some = np.flatnonzero(covered == 0), np.flatnonzero(covered < COVERED)
     if len(bare):
         raise InputError(
             f"target has {len(bare):,} polygon(s) that lie in no source polygon ({listed([theirs[i] for i in bare])}); leave them out, or "
@@ -321,65 +381,51 @@ def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatAr
     if len(parts.area) > MOST_PARTS:
         raise InputError(
             f"source and target have {len(parts.area):,} common parts, and at most {MOST_PARTS:,} are fitted at once; interpolate state "
-            "by state, or district by district."
+            "by state."
         )
     said = []
-    some = np.flatnonzero(covered < COVERED)
     if len(some):
         said.append(
             f"{len(some):,} target polygon(s) reach beyond the sources ({listed([theirs[i] for i in some])}); their estimates are of the "
             "part that sources cover."
         )
     out = np.unique(parts.source[~met])
-    if kind == "total" and len(out) and y[out].any():
+    if kind == "total" and y[out].any():
         said.append(
-            f"{len(out):,} source polygon(s) reach beyond the targets ({listed([ours[i] for i in out])}); what lies there is in no row, so "
-            "the rows add up to less than values."
+            f"{len(out):,} source polygon(s) reach beyond the targets ({listed([ours[i] for i in out])}); what lies there is in no row."
         )
     return said
 
 
-def _describe_excess(target: Polygons, estimate: FloatArray, people: FloatArray) -> str:
-    """Say which targets have more in them than people."""
-    (names,), over = target.labels().values(), np.flatnonzero(estimate > (1 + 1e-9) * people)
-    if not len(over):
-        return ""
-    i = over[0]
-    return (
-        f"{len(over):,} target polygon(s) have an estimate above their population ({listed([names[k] for k in over])}), first "
-        f"{names[i]!r} with {estimate[i]:,.10g} of {people[i]:,.10g}; values count some of population. Check that both are of one year "
-        "and one unit; where population only says where to look, such as homes, it is a weight and this is no fault."
-    )
-
-
-def _describe_rates(y: FloatArray, estimate: FloatArray) -> str:
-    """Say which totals are likely rates or means: fractions none of which is above 1, or hardly a whole number up to 100."""
-    broken = y != np.rint(y)
-    if not broken.any() or (y.max() > 1.0 and (y.max() > 100.0 or broken.mean() < 0.5)):
-        return ""
-    return (
-        f"values lie between {y.min():.3g} and {y.max():.3g} with fractions, as rates and means do; as totals they are added up, to "
-        f"{estimate.max():.3g} in one target. If they are rates pass kind='rate' with the people of the sources, if means kind='mean'."
-    )
-
-
-def _weights(parts: Parts, target: Polygons, people: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Give the weight of each part, its area or people, and its covariate, centered, (k,) each."""
-    met, x = parts.target >= 0, np.zeros(len(parts.area))
-    if people is None:
-        size, weight = np.log(target.volumes), parts.area
-        x[met] = size[parts.target[met]] - np.average(size[parts.target[met]], weights=parts.area[met])
-    else:
-        covered = np.bincount(parts.target[met], parts.area[met], minlength=len(target))
-        # of a target that reaches beyond the sources, only the people of the covered ground
-        ground = np.where(covered < COVERED * target.volumes, target.volumes, covered)
-        weight = np.where(met, (people / ground)[parts.target], people.sum() / target.volumes.sum()) * parts.area
-    empty = np.flatnonzero(np.bincount(parts.source, weight) <= 0)
-    if len(empty):
-        raise InputError(
-            f"population has nobody in {len(empty):,} source polygon(s), rows {listed(empty)} of values; drop them."
+def _describe_totals(target: Polygons, y: FloatArray, estimate: FloatArray, people: FloatArray | None) -> list[str]:
+    """Say which targets have more in them than people, and which totals are likely rates or means."""
+    said, (names,) = [], target.labels().values()
+    over = np.flatnonzero(estimate > (np.inf if people is None else (1 + 1e-9) * people))
+    if len(over):
+        said.append(
+            f"{len(over):,} target polygon(s) have an estimate above their population ({listed([names[k] for k in over])}). Check that "
+            "both are of one year and one unit; where population only says where to look, such as homes, this is no fault."
         )
-    return weight, x
+    broken = y != np.rint(y)  # fractions none of which is above 1, or hardly a whole number up to 100
+    if broken.any() and (y.max() <= 1.0 or (y.max() <= 100.0 and broken.mean() >= 0.5)):
+        said.append(
+            f"values lie between {y.min():.3g} and {y.max():.3g} with fractions, as rates and means do, and are added up, to "
+            f"{estimate.max():.3g} in one target. Rates are kind='rate' with the people of the sources, means kind='mean'."
+        )
+    return said
+
+
+def _weights(parts: Parts, target: Polygons, people: FloatArray | None) -> FloatArray:
+    """Give the weight of each part: its area, or people."""
+    if people is None:
+        return parts.area
+    met = parts.target >= 0
+    covered = np.bincount(parts.target[met], parts.area[met], minlength=len(target))
+    # of a target that reaches beyond the sources, only the people of the covered ground
+    ground = np.where(covered < COVERED * target.volumes, target.volumes, covered)
+    weight = np.where(met, (people / ground)[parts.target], people.sum() / target.volumes.sum()) * parts.area
+    _refuse_empty(parts.sums(weight))
+    return weight
 
 
 def _shares(
@@ -389,12 +435,9 @@ def _shares(
     weight: FloatArray,
     x: FloatArray,
     prior: tuple[float, float],
-    n_draws: int,
-    rng: np.random.Generator,
-    progress: Progress | None = None,
+    progress: Progress | None,
 ) -> tuple[FloatArray, dict[str, float]]:
-    """Draw the share of each part in its source, (n_draws, k), and say which scales the evidence prefers."""
-    n = len(weight)
+    """Draw the share of each part in its source, (DRAWS, k), and say which scales the evidence prefers."""
     apart = distances(parts.center, parts.center, "plane")
     extent = float(np.ptp(parts.center, axis=0).max()) or 1.0
     lengths, length_prior = prior_nodes(LENGTH, NODES, REACH)
@@ -402,62 +445,53 @@ def _shares(
     # a total with variance v says as much as y^2 / v events
     some = np.maximum(y, 1.0)
     events = some / (some + error**2 + (SLACK * some) ** 2)
-    C = np.zeros((len(y), n))
-    C[parts.source, np.arange(n)] = weight * events[parts.source]
-    mean = np.full(n, np.log((y.sum() + 0.5) / weight.sum()))
+    mean = float(np.log((y.sum() + 0.5) / weight.sum()))
+    counted = Counted(parts, y * events, weight * events[parts.source], mean)
     slopes = np.array(SLOPES if x.any() else SLOPES[:1])
-    sizes = np.outer(x, x)
-    white = np.eye(n)
     R = [matern(apart, float(length) * extent, "matern32")[0] for length in lengths]
-    grid = list(product(range(NODES), range(NODES), range(NODES), range(len(slopes))))
+    grid = np.array(list(product(range(NODES), range(NODES), range(NODES), range(len(slopes)))))
 
     def covariance(row: int) -> FloatArray:
         r, i, j, k = grid[row]
-        return scales[i] ** 2 * R[r] + scales[j] ** 2 * white + LEVEL + slopes[k] ** 2 * sizes
+        K = scales[i] ** 2 * R[r] + (LEVEL + slopes[k] ** 2 * np.outer(x, x) if slopes[k] else LEVEL)
+        K[np.diag_indices_from(K)] += scales[j] ** 2
+        return K
 
-    fits: list[tuple[float, Any]] = []
-    failed: list[ConvergenceError] = []
-    start = None
+    modes, evidence = np.empty((len(grid), len(weight))), np.full(len(grid), -np.inf)
+    failed: list[Exception] = []
+    start = np.log((counted.y + 0.5) / parts.sums(counted.weight))[parts.source]
     with count_steps(progress, "Weighing scales", len(grid), "fits") as step:
         for row, (r, i, j, _) in enumerate(grid):
             try:
-                modes = find_modes(covariance(row), C, PoissonBins((y * events)[None, :]), mean, start)
-                start = modes.f
-                fits.append((float(modes.log_evidence[0]) + length_prior[r] + scale_prior[i] + scale_prior[j], modes))
+                start, found = counted.climb(covariance(row), start)
+                evidence[row] = found + length_prior[r] + scale_prior[i] + scale_prior[j]
             except ConvergenceError as missed:  # the other candidates are averaged
-                fits.append((-np.inf, None))
                 failed.append(missed)
+            modes[row] = start
             if step is not None:
                 step()
     if len(failed) > len(grid) // 2:
         raise failed[0]
-    best = np.array([e for e, _ in fits])
-    found = np.exp(best - best.max())
-    found = np.where(found >= KEPT, found, 0.0)
-    draws = []
-    for row, count in enumerate(_allot(found, n_draws, rng)):
-        if count:
-            V = posterior_covariance(fits[row][1], covariance(row))
-            root = np.linalg.cholesky(V + 1e-10 * white)
-            half = rng.standard_normal(((count + 1) // 2, n))
-            draws.append(fits[row][1].f[0] + np.concatenate([half, -half])[:count] @ root.T)
+    likely = np.exp(evidence - evidence.max())
+    likely = np.where(likely >= KEPT, likely, 0.0) / likely[likely >= KEPT].sum()
+    rng = np.random.default_rng(0)
+    # their weights times the number of draws, rounded up or down by one common chance
+    ends = np.floor(np.append(0.0, np.cumsum(likely)) * DRAWS + rng.uniform())
+    allotted = np.diff(ends).astype(np.int64)
+    draws = [
+        counted.draw(covariance(row), modes[row], int(allotted[row]), rng) for row in np.flatnonzero(allotted).tolist()
+    ]
     f = np.concatenate(draws)
     raw = weight * np.exp(f - f.max(axis=1, keepdims=True))
-    member, of = np.eye(len(y))[parts.source], np.array(grid)
-    used = {
-        name: float(np.exp(found @ np.log(values[of[:, axis]]) / found.sum()))
-        for axis, (name, values) in enumerate(
-            (("lengthscale", lengths * extent), ("smooth", scales), ("white", scales))
-        )
-    }
-    used["slope"] = float(found @ (slopes[of[:, 3]] > 0) / found.sum())
-    return raw / (raw @ member)[:, parts.source], used
+    axes = (("lengthscale", lengths * extent), ("smooth", scales), ("white", scales))
+    used = {name: float(np.exp(likely @ np.log(v[grid[:, axis]]))) for axis, (name, v) in enumerate(axes)}
+    used["slope"] = float(likely @ (slopes[grid[:, 3]] > 0))
+    return raw / parts.sums(raw, axis=1)[:, parts.source], used
 
 
-def _counts(
-    parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, whole: bool, rng: np.random.Generator
-) -> FloatArray:
+def _counts(parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, whole: bool) -> FloatArray:
     """Draw the count of every part, (n_draws, k): a total of its distribution, and who of a finite number is where."""
+    rng = np.random.default_rng([0, 1])
     total = np.tile(y, (len(shares), 1))
     known = (error > EXACT * y) & (error <= WIDE * y)
     shape, scale = (y[known] / error[known]) ** 2, error[known] ** 2 / y[known]
@@ -468,6 +502,5 @@ def _counts(
     if not whole:
         return shares * total
     # the beta of given mean and size has the variance of a binomial share
-    drawn = rng.standard_gamma(np.maximum(shares * total, 1e-8)) + 1e-300
-    member = np.eye(len(y))[parts.source]
-    return np.asarray(drawn / (drawn @ member)[:, parts.source] * total)
+    drawn = (rng.standard_gamma(np.maximum(shares * total, 1e-8)) + 1e-300) * (shares > 0)
+    return np.asarray(drawn / parts.sums(drawn, axis=1)[:, parts.source] * total)

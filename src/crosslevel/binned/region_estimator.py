@@ -57,7 +57,7 @@ class RegionEstimator(BaseEstimator):
     log_evidence_: float
     hyperparameters_: dict[str, float]
     warnings_: tuple[str, ...]
-    _seed: int
+    _seed: int = 0
 
     @property
     @abstractmethod

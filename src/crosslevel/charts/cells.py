@@ -17,7 +17,7 @@ from crosslevel.results.table import bounded, midpoints, on_unit_scale, to_array
 
 FIXED = (
     "estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "model_low", "model_high", "observed", "truth",
-    "neighborhood", "goodman", "rxc", "homogeneous", "naive", "plug_in", "baseline", "area_weighted", "nested_rate",
+    "neighborhood", "goodman", "rxc", "homogeneous", "naive", "plug_in", "baseline", "area_weighted", "people_weighted",
     "published", "people", "size", "p_value",
 )  # fmt: skip
 """Columns that keep their name."""

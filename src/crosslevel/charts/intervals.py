@@ -33,7 +33,7 @@ BESIDE: dict[str, tuple[str, str]] = {
     "plug_in": (ORANGE, "diamond"),
     "baseline": ("#6B6B6B", "diamond"),
     "area_weighted": (ORANGE, "diamond"),
-    "nested_rate": (ORANGE, "diamond"),
+    "people_weighted": (ORANGE, "diamond"),
 }
 """Columns of other answers that are drawn beside the estimate: color and shape."""
 SPARE = ("square", "triangle-up", "triangle-down", "diamond")

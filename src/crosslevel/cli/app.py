@@ -15,6 +15,7 @@ from crosslevel.errors import InputError
 
 VERBS = {
     "demo": "Simulate a nation, estimate how its subgroups voted from regional totals, and compare with the truth.",
+    "audit": "List what looks wrong in people, places and surveys: codes of missing values, totals among rows, and the like.",
     "ecological": "Estimate how each subgroup behaved in each place, from individual records and totals by place.",
     "table": "Estimate how each group voted, from group and outcome counts by unit, by several methods.",
     "rpv": "Analyze racially polarized voting in precinct data: candidates of choice, polarization, turnout, by contest.",

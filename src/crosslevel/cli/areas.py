@@ -25,7 +25,8 @@ OPTIONS = [
     Option("margin", help="Property of SOURCE: 90% margins of error, as the Census Bureau gives them.", panel=AREAS),
     Option(
         "population",
-        help="Property of TARGET: its population, of which totals are a part; of SOURCE for means and rates.",
+        help="Property of TARGET: its population, of which totals are a part (of SOURCE for means and rates); or 'similar', where targets "
+        "were drawn to hold similar numbers of people.",
         panel=AREAS,
     ),
     Option("key", help="Property that names an area of SOURCE.", panel=AREAS),
@@ -38,7 +39,8 @@ OPTIONS = [
 def run(given: Given, job: Job) -> None:
     """Read both maps, interpolate, write what was asked for, print the table."""
     maps = {name: job.read_map(name) for name in ("source", "target")}
-    known: dict[str, Any] = {
+    similar = {"population": "similar"} if given.get("population") == "similar" else {}
+    known: dict[str, Any] = similar | {
         name: read_property(maps[side], given[name], f"--{name.replace('_', '-')}", given[side])
         for name, side in (
             ("value", "source"),
@@ -46,7 +48,7 @@ def run(given: Given, job: Job) -> None:
             ("margin", "source"),
             ("population", "target" if given.get("kind", "total") == "total" else "source"),
         )
-        if name in given
+        if name in given and name not in similar
     }
     if "margin" in known:
         if (known["margin"] < 0).any():

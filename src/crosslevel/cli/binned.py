@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals, Polygons
-from crosslevel.binned.areas import shared_estimates
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, spelled
 from crosslevel.data import frames
@@ -21,7 +20,7 @@ from crosslevel.typing import FloatArray
 
 EXAMPLES = (
     "crosslevel binned ages.csv --age-groups age --total n --ages 18-25 --ages 85+ --tail 5",
-    "crosslevel binned --polygons areas.geojson --value n --to other.geojson --population p --out run/ --report",
+    "crosslevel binned --polygons areas.geojson --value n --to other.geojson --out run/ --report",
 )
 BINS, AREAS = "Bins of one axis", "Areas"
 MODELS: dict[str, Any] = {"counts": BinnedCountGP, "gaussian": BinnedGP}
@@ -64,7 +63,6 @@ OF_AREAS = [
     Option("to", "file", "GeoJSON of the target areas.", panel=AREAS),
     Option("key", help="Property that names an area.", panel=AREAS),
     Option("to_key", help="The same for --to, if it differs.", panel=AREAS),
-    Option("population", help="Property of --to: its population, by which counts are allocated.", panel=AREAS),
 ]
 WHICH = "Counts of people or events, or any totals and means. Default: counts for --total."
 ONE_OF = (
@@ -105,11 +103,8 @@ def run(given: Given, job: Job) -> None:
         raise InputError("one of --total and --mean-of is needed: it names the column and says what its numbers are.")
     with quiet():
         found, model, polygons = _areas(given, job) if "polygons" in given else _bins(given, job)
-    said = f"{len(found):,} areas shared out" if model is None else f"{model.solver_[0].upper()}{model.solver_[1:]}"
-    job.say(f"{said}; {job.seconds:,.1f} s")
-    pages = {found.title: found} | (
-        {} if model is None or polygons is not None else {"The curve behind the bins": model}
-    )
+    job.say(f"{model.solver_[0].upper()}{model.solver_[1:]}; {job.seconds:,.1f} s")
+    pages = {found.title: found} | ({} if polygons is not None else {"The curve behind the bins": model})
     job.write_answers({"estimates": found}, model=model, pages=pages, title=found.title, polygons=polygons)
     job.print({"estimates": found}, max_rows=None)
 
@@ -190,16 +185,9 @@ def _areas(given: Given, job: Job) -> tuple[Estimates, Any, dict[str, Any]]:
         large = Polygons(source, key=key, project="local")
     small = Polygons(target, key=to_key, project=large) if large.plane.kind == "km" else Polygons(target, key=to_key)
     parameters, level = given.of("Model"), {n: v for n, v in given.of("Answer").items() if n == "level"}
-    if "population" in given:
-        if parameters.keys() - {"random_state"} or "model" in given:
-            raise InputError(
-                "--population shares counts out by the people of --to, without a model; leave out the options of models."
-            )
-        people = read_property(target, given["population"], "--population", given["to"])
-        return shared_estimates(large, y, small, people, **level, **parameters), None, small.geojson()
     if given.get("model", "gaussian") != "gaussian":
         raise InputError(
-            "--model counts of polygons needs the people of the small areas; name their property with --population."
+            "--model counts is of bins; counts of areas are carried over to others by crosslevel areas, with their --population."
         )
     quantity = given.get("quantity", "total")
     check_known(MODELS, "gaussian", parameters, "model")

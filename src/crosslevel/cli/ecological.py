@@ -201,7 +201,20 @@ OPTIONS = [
     *from_signature(
         cl.EcologicalInference.estimate,
         "Answer",
-        skip=("by", "subgroups", "where", "rollup", "reference", "people", "progress"),
+        skip=("by", "subgroups", "where", "rollup", "people", "progress"),
+    ),
+    Option(
+        "contrast",
+        help="Compare the subgroups of each place or roll-up with one another.",
+        choices=("difference", "ratio"),
+        panel="Answer",
+        needs=("estimate",),
+    ),
+    Option(
+        "reference",
+        help="The subgroup to compare with; each pair is compared otherwise.",
+        panel="Answer",
+        needs=("contrast",),
     ),
     Option(
         "learn_confounding",
@@ -237,12 +250,12 @@ def run(given: Given, job: Job) -> None:
     by = given["by"]
     people: Any
     if "group_counts" in given:
-        groups = _composition(given)
+        groups = read_composition(given)
         people, places = cl.GroupCounts(groups, given.get("weight")), job.read("places")
         schema = pa.schema({by: pa.string(), **dict.fromkeys(groups, pa.string())})
         job.check_columns(people=[*schema.names, *places.column_names], places=places.column_names)
     else:
-        people = _people(given, job)
+        people = describe_people(given, job)
         places, schema = job.read_beside("places", "by", people.schema), people.schema
         job.check_columns(people=schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
@@ -305,7 +318,7 @@ def _check(given: Given, job: Job) -> None:
         raise InputError("--learn-confounding auto chooses the columns itself; leave out the others.")
 
 
-def _composition(given: Given) -> dict[str, dict[str, str]]:
+def read_composition(given: Given) -> dict[str, dict[str, str]]:
     """Read ``race=white:vap_white,black:vap_black``, or the columns alone; the one file named is then that of the places."""
     if "places" in given:
         raise InputError(
@@ -333,9 +346,7 @@ def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
     found = read_places(places, given["by"], totals.pop("successes"), totals.pop("trials"), **totals)
     known = ("model",) if given.get("model") == "regression" else ("confounding", "model")
     defaults = inspect.signature(cl.EcologicalInference.estimate).parameters
-    options = {
-        n: given.get(n, defaults[n].default) for n in ("denominator", "contrast", "level", "n_draws", "reference")
-    }
+    options = {n: given.get(n, defaults[n].default) for n in ("share_of", "level", "n_draws")}
     options |= {"interval": read_interval(given.get("interval"), known), "seed": given.get("random_state", 0)}
     check_level(options["level"])
     for ask in asks:
@@ -347,24 +358,17 @@ def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
         raise InputError(f"--cross-validate {k} is not between 2 and the {len(found):,} places.")
 
 
-def _people(given: Given, job: Job) -> cl.People:
+def describe_people(given: Given, job: Job) -> cl.People:
     """Describe the people of the file."""
     names = ("weight", "cluster", "columns", "categorical", "where")
-    return cl.People(job.open("people"), by=given["by"], **{name: given[name] for name in names if name in given})
+    return cl.People(job.open("people"), by=given.get("by"), **{name: given[name] for name in names if name in given})
 
 
 def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
-    chosen, facts = given.get("model", "persons"), given.of(WHO)
+    chosen = given.get("model", "persons")
     check_known(MODELS, chosen, given.of("Model"), "model")
-    named = {n: facts[n] for n in (*PLACES, "covariates") if n in facts}
-    totals = cl.Places(
-        places,
-        by=given["by"],
-        coords=(given["lon"], given["lat"]) if "lon" in given else None,
-        margins=job.read("margins") if "margins" in given else None,
-        **named,
-    )
-    surveys = _surveys(given, job)
+    totals = describe_places(given, job, places)
+    surveys = describe_surveys(given, job)
     check_known({name: cls.fit for name, cls in MODELS.items()}, chosen, ["survey"] if surveys else [], "model")
     model = MODELS[chosen](**given.of("Model"))
     with job.progress("Fitting people and totals", "people") as bar:
@@ -375,7 +379,15 @@ def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     return model
 
 
-def _surveys(given: Given, job: Job) -> list[Any]:
+def describe_places(given: Given, job: Job, places: Any) -> cl.Places:
+    """Describe the totals of the file."""
+    coords = (given["lon"], given["lat"]) if "lon" in given else None
+    margins = job.read("margins") if "margins" in given else None
+    named = {n: given[n] for n in (*PLACES, "covariates") if n in given}
+    return cl.Places(places, by=given["by"], coords=coords, margins=margins, **named)
+
+
+def describe_surveys(given: Given, job: Job) -> list[Any]:
     """Describe the survey and the published shares of the files."""
     found: list[Any] = []
     if "survey" in given:
@@ -401,14 +413,16 @@ def _learn(labels: list[str], model: Any, job: Job, survey: bool) -> None:
 def _answered(given: Given, job: Job, model: Any, asks: list[Ask]) -> dict[str, Estimates]:
     """Answer every question, roll-ups first, each in one pass over the people, and write each as soon as it is there."""
     answers: dict[str, Estimates] = {}
-    options = given.of("Answer", skip=("estimate", "rollup"))
+    options = given.of("Answer", skip=("estimate", "rollup", "contrast", "reference"))
     for ask in asks:
         for rollup in (*given.get("rollup", ()), None):
             where = given["by"] if rollup is None else None if rollup == EVERYWHERE else rollup
             with job.progress(f"{ask.words}, {'everywhere' if where is None else f'by {where}'}") as bar:
                 found = model.estimate(ask.by or None, ask.subgroups or None, rollup=rollup, progress=bar, **options)
+            if "contrast" in given:
+                found = found.contrast(given["contrast"], reference=given.get("reference"))
             name = free_name(ask.stem(where), answers)
-            answers[name] = found
+            found = answers[name] = replace(found, joint=None)  # large, and of no more use
             job.write(name, found)
     return answers
 

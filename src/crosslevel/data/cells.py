@@ -17,7 +17,6 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +30,8 @@ from crosslevel.data.columns import (
     Category,
     Number,
     check_names,
-    first_row,
     is_categorical,
     plain_array,
-    refuse_stray_text,
 )
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray, Int64Array, IntArray
@@ -86,8 +83,6 @@ def learn_table(
             levels = every.filter(pc.is_in(every, value_set=present))
         else:
             levels = present.take(pc.sort_indices(present))
-        if name not in chosen and not given:
-            refuse_stray_text(name, levels.to_pylist(), table.num_rows, partial(first_row, [table], name))
         out.append(Category(name, levels, bool(plain.null_count)))
     return tuple(out)
 

@@ -14,8 +14,7 @@ Scores, families and contrasts that a model makes of these codes are its own mat
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -35,12 +34,6 @@ UNKNOWN, MISSING = -1, -2
 MAX_TABLE = 1 << 20
 """Widest range of whole-number levels for which a look-up table replaces hashing."""
 SMALLEST_WEIGHT = 1e-100
-CODE = re.compile(r"0\d+")
-"""A code, such as 01001, that makes all of its column codes."""
-STRAY_ROWS, STRAY_SHARE = 20, 0.1
-"""In a text column of so many rows, fewer values than this share that are no numbers are slips of the pen, not categories."""
-MISSING_CODE = re.compile(r"-?(?:9*[789]|7+|8+)|-1")
-"""What surveys write for a missing value: 9, 98, 99, 777, -1, -8, -999."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,69 +382,6 @@ def _cast_levels(values: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
         raise InputError(
             f"column {name!r} holds {values.type} here and held {kind} in fit; give it the same type in both."
         ) from None
-
-
-def refuse_stray_text(name: str, levels: Sequence[object], n_rows: int, find: Callable[[list[str]], str]) -> None:
-    """Refuse a column of numbers that a few cells of text turned into categories, a level for every number."""
-    bad = [v for v in levels if isinstance(v, str) and not frames.NUMBER.fullmatch(v)]
-    codes = any(CODE.fullmatch(v) for v in bad)
-    if bad and not codes and n_rows >= STRAY_ROWS and len(bad) < STRAY_SHARE * len(levels):
-        raise InputError(
-            f"column {name!r} is text: {len(levels) - len(bad):,} of its {len(levels):,} different values are numbers, but not "
-            f"{find(bad)}. Clean the cell and make the column numbers (--text-numbers reads 1,234 and 45 %), or, if its values are codes, "
-            "name it in categorical."
-        )
-
-
-def first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[str]) -> str:
-    """Name the first cell that holds one of these texts, with its row."""
-    row = 0
-    for table in tables:
-        for value in table.column(name).to_pylist():
-            if value in bad:
-                return f"{value!r} in row {row:,}"
-            row += 1
-    return listed(bad)
-
-
-def may_have_codes(low: float, high: float) -> bool:
-    """Tell from the ends of a column whether codes of missing values may stand there."""
-    return any(MISSING_CODE.fullmatch(f"{end:.9g}") is not None for end in (low, high))
-
-
-def missing_codes(values: FloatArray, least: int = 2) -> tuple[float, ...]:
-    """Find codes of missing values: such numbers, further from all others than the whole range of these, ``least`` times or more.
-
-    Examples
-    --------
-    >>> missing_codes(np.array([18.0, 90.0, 999.0, 999.0])), missing_codes(np.array([1.0, 5.0, 9.0, 9.0]))
-    ((999.0,), ())
-    """
-    known, found = values[~np.isnan(values)], []
-    if not len(known) or not may_have_codes(known.min(), known.max()):
-        return ()
-    distinct, times = np.unique(known, return_counts=True)
-    for sign in (1.0, -1.0):
-        for i in range(1, len(distinct) - 1):  # two others at least: -1 and 1 are two values
-            if not MISSING_CODE.fullmatch(f"{sign * distinct[-i]:.9g}"):
-                break
-            if distinct[-i] - distinct[-i - 1] > distinct[-i - 1] - distinct[0] and times[-i:].max() >= least:
-                found += (sign * distinct[-i:]).tolist()
-                distinct, times = distinct[:-i], times[:-i]
-                break
-        distinct, times = -distinct[::-1], times[::-1]
-    return tuple(found)
-
-
-def describe_codes(columns: Mapping[str, FloatArray], argument: str = "X", of: str = "row(s)") -> tuple[str, ...]:
-    """Say which columns of the argument hold numbers that look like codes of missing values."""
-    return tuple(
-        f"{argument}: {name!r} is {listed(map(int, codes))} in {int(np.isin(x, codes).sum()):,} of {len(x):,} {of}, "
-        "further from all other values than these are from one another, and is used as this number. If it is a code of missing "
-        "values, make it missing (NaN) first."
-        for name, x in columns.items()
-        if (codes := missing_codes(x))
-    )
 
 
 def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:

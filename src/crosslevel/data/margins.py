@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data.frames import FrameKind
-from crosslevel.data.totals import total_column, total_rows
+from crosslevel.data.patterns import total_column, total_rows
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 

@@ -5,10 +5,8 @@ What was learned of one table is applied to the next, so that bags to predict ha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +16,10 @@ from crosslevel.data import frames
 from crosslevel.data.columns import (
     check_names,
     decoded,
-    describe_codes,
-    first_row,
     is_categorical,
     plain_array,
-    refuse_stray_text,
 )
-from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
+from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray
 
 MISSING = ("error", "drop", "indicate")
@@ -77,14 +72,6 @@ def learn_members(
         if name in codes or is_categorical(values.type, name):
             text = _texts(values)
             levels = tuple(sorted({level for level in text if level is not None}))
-            factor = name in codes or pa.types.is_dictionary(values.type)
-            if not factor and any(frames.NUMBER.fullmatch(level) for level in levels):
-                if all(frames.NUMBER.fullmatch(level) for level in levels):
-                    raise InputError(
-                        f"column {name!r} is text whose values are numbers ({listed(levels)}); make it numbers, or, if they are codes, "
-                        "name it in categorical."
-                    )
-                refuse_stray_text(name, levels, table.num_rows, partial(first_row, [table], name))
             if len(levels) > MOST_LEVELS:
                 raise InputError(
                     f"column {name!r} has {len(levels):,} different values of text ({listed(levels)}), and at most {MOST_LEVELS} make "
@@ -94,8 +81,6 @@ def learn_members(
         else:
             x = frames.column(table, name, "columns")
             gap = np.isnan(x)
-            for sentence in describe_codes({name: x}, "columns"):
-                warnings.warn(sentence, CrosslevelWarning, stacklevel=4)
             fill = float(x[~gap].mean()) if missing == "indicate" and gap.any() and not gap.all() else None
             found.append(MemberColumn(name, None, fill))
     return tuple(found)

@@ -19,16 +19,13 @@ from crosslevel.data.columns import (
     Category,
     Encoder,
     Number,
-    describe_codes,
     is_categorical,
-    may_have_codes,
-    refuse_stray_text,
 )
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins
 from crosslevel.data.sql import quoted
 from crosslevel.errors import CrosslevelWarning, InputError, listed
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import FloatArray
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
@@ -36,10 +33,8 @@ AT_ONCE = 25
 """Categories whose levels are counted in one query."""
 FIRST_LOOK = 20_000
 """Rows that clear nearly every column of telling the place, before all are looked at."""
-SAME, MOST_TIMES = 1e-12, 1000
-"""Relative difference of sums that is rounding; the most people of one value that are counted for codes of missing values."""
-ENDS = 16
-"""Values at each end of a column of numbers that are looked at for codes of missing values."""
+SAME = 1e-12
+"""Relative difference of sums that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,18 +84,11 @@ def learn_columns(
     kinds = {c: c in coded or is_categorical(people.table.stored.field(c).type, c) for c in chosen}
     n_rows = check_rows(people)
     found: dict[str, Category | Number] = dict(_categories(people, [c for c in chosen if kinds[c]]))
-    for name, column in found.items():
-        if name not in coded and isinstance(column, Category):
-            refuse_stray_text(name, list(column.labels), n_rows, listed)
     numbers = [c for c in chosen if not kinds[c]]
     seen = {} if n_bins is None else {c: _spread(people, c, n_bins) for c in numbers}
-    ends = {c: np.repeat(spread.ends, spread.times) for c, spread in seen.items()}
-    if n_bins is None:
-        measured = _moments(people, numbers)
-        ends = {c: _ends(people, c) for c, number in measured.items() if may_have_codes(number.low, number.high)}
-        found |= measured
+    found |= _moments(people, numbers) if n_bins is None else {}
     found |= {c: _number(c, spread) for c, spread in seen.items()}
-    said = list(describe_codes(ends, "people", "of the lowest and highest"))
+    said = []
     constant = [c for c in chosen if _is_constant(found[c])]
     leaking = _leaking(people, [c for c in chosen if c not in constant])
     dropped = list(constant)
@@ -137,15 +125,11 @@ class _Spread:
     ----------
     edges : (n_bins - 1,) or fewer
         At exact weighted quantiles, or between values where there are few.
-    ends, times : (m,)
-        Lowest and highest values, and how many people have each.
     low, high, mean, sd : float
     missing : bool
     """
 
     edges: FloatArray
-    ends: FloatArray
-    times: Int64Array
     low: float
     high: float
     mean: float
@@ -155,7 +139,7 @@ class _Spread:
 
 def _spread(people: People, name: str, n_bins: int) -> _Spread:
     """Learn the spread of a column of numbers in one query over its distinct values."""
-    x, w, least = f"cast({quoted(name)} as double)", people.weight_sql, max(ENDS, n_bins + 1)
+    x, w, least = f"cast({quoted(name)} as double)", people.weight_sql, n_bins + 1
     kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
     ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
     sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
@@ -169,7 +153,7 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
     )
     missing = bool(people.answer(f"select count(*) - count({x}) as n from people")["n"][0].as_py())
     if not found.num_rows:
-        return _Spread(np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64), np.inf, -np.inf, 0.0, 0.0, missing)
+        return _Spread(np.zeros(0), np.inf, -np.inf, 0.0, 0.0, missing)
     value, weight, below = (found[n].to_numpy().astype(np.float64) for n in ("x", "w", "below"))
     if np.isinf(value[[0, -1]]).any():
         raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
@@ -182,10 +166,8 @@ def _spread(people: People, name: str, n_bins: int) -> _Spread:
         at = (below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)
         ends = zip(found["before"].take(pa.array(at)).to_pylist(), value[at].tolist(), strict=True)
         edges = np.unique([_round_between(low, high) for low, high in ends if high > counted[0]])
-    outer = (found["up"].to_numpy() <= ENDS) | (found["down"].to_numpy() <= ENDS)
-    times = np.minimum(found["n"].to_numpy()[outer], MOST_TIMES)
     mean, sd = (first / total, float(np.sqrt(second / total))) if total else (0.0, 0.0)
-    return _Spread(edges, value[outer], times, float(value[0]), float(value[-1]), mean, sd, missing)
+    return _Spread(edges, float(value[0]), float(value[-1]), mean, sd, missing)
 
 
 def _round_between(low: float, high: float) -> float:
@@ -225,22 +207,13 @@ def _moments(people: People, names: Sequence[str]) -> dict[str, Number]:
         square = f"sum({w} * ({x} - {m!r}) * ({x} - {m!r}))"
         asked.append(f"{square} / nullif(sum(case when {x} is not null then {w} end), 0) as square{i}")
     squares = people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
-    nothing, found = np.zeros(0), {}
+    found = {}
     for i, name in enumerate(names):
         low, high = (np.inf, -np.inf) if row[f"low{i}"] is None else (row[f"low{i}"], row[f"high{i}"])
         sd = float(np.sqrt(squares[f"square{i}"] or 0.0))
-        spread = _Spread(nothing, nothing, nothing.astype(np.int64), low, high, means[i], sd, bool(row[f"gaps{i}"]))
+        spread = _Spread(np.zeros(0), low, high, means[i], sd, bool(row[f"gaps{i}"]))
         found[name] = _number(name, spread)
     return found
-
-
-def _ends(people: People, name: str) -> FloatArray:
-    """Give the lowest and the highest values of a column, as often as they are there."""
-    x = f"cast({quoted(name)} as double)"
-    kinds = f"select {x} as x, count(*) as n from people where {x} is not null group by 1"
-    low, high = (people.answer(f"{kinds} order by 1 {way} limit {ENDS}") for way in ("asc", "desc"))
-    both = pa.concat_tables([low, high]).group_by("x").aggregate([("n", "max")])
-    return np.repeat(both["x"].to_numpy(), np.minimum(both["n_max"].to_numpy(), MOST_TIMES))
 
 
 def check_rows(people: People) -> int:

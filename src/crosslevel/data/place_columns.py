@@ -18,7 +18,6 @@ import pyarrow as pa
 from crosslevel.data import checks, frames
 from crosslevel.data.columns import is_categorical
 from crosslevel.data.people import People
-from crosslevel.data.totals import total_column, total_rows
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray
 
@@ -82,9 +81,9 @@ class GroupCounts:
         if self.weight is not None and not isinstance(self.weight, str):
             raise InputError(f"weight={self.weight!r} is not a column name; names are text here.")
 
-    def people(self, places: pa.Table, by: str, trials: str | None = None) -> People:
+    def people(self, places: pa.Table, by: str) -> People:
         """Make people of the counts: a row for every place and group, weighing as many as there are."""
-        return People(count_groups(places, by, self.groups, self.weight, trials), by=by, weight=N_PEOPLE)
+        return People(count_groups(places, by, self.groups, self.weight), by=by, weight=N_PEOPLE)
 
 
 def count_groups(
@@ -92,7 +91,6 @@ def count_groups(
     by: str,
     groups: Mapping[str, Mapping[str, str]],
     weight: str | None,
-    trials: str | None = None,
 ) -> pa.Table:
     """Make people of counts: a row for every place and group that somebody is in, with how many there are.
 
@@ -108,8 +106,6 @@ def count_groups(
         Counts; where ``weight`` is given, counts that add up to it or shares that add up to one.
     weight : str or None
         Column of places: how many people; the sum of the first column's counts when not given.
-    trials : str, optional
-        Column of places that counts the trials, and no group.
 
     Examples
     --------
@@ -121,14 +117,10 @@ def count_groups(
     keys = table[by].to_pylist()
     shares: list[dict[str, FloatArray]] = []
     total = None if weight is None else _read(table, weight, "weight", keys)
-    asked = None if trials is None or trials not in table.column_names else _read(table, trials, "trials", keys)
     for name, levels in groups.items():
         counts = {level: _read(table, column, "groups", keys) for level, column in levels.items()}
         whole = np.sum(list(counts.values()), axis=0)
-        _refuse_total_level(name, counts, levels, asked)
-        if total is None:
-            _refuse_shares(name, np.array(list(counts.values())), whole)
-            total = whole
+        total = whole if total is None else total
         empty = (whole <= 0) & (total > 0)
         if empty.any():
             raise InputError(
@@ -146,12 +138,6 @@ def count_groups(
                 )
         shares.append({level: v / np.where(whole > 0, whole, 1.0) for level, v in counts.items()})
     assert total is not None
-    again = total_rows(np.column_stack([total * share for by_level in shares for share in by_level.values()]))
-    if again:
-        raise InputError(
-            f"groups: {keys[again[0]]!r} counts in every level what the other places count together, so that everybody counts twice; "
-            "leave its row out of places."
-        )
     parts = []
     for levels_ in itertools.product(*shares):
         n = total * np.prod([s[level] for s, level in zip(shares, levels_, strict=True)], axis=0)
@@ -160,47 +146,6 @@ def count_groups(
         own |= {name: pa.repeat(pa.scalar(level), len(rows)) for name, level in zip(groups, levels_, strict=True)}
         parts.append(pa.table({**own, N_PEOPLE: n[rows]}))
     return pa.concat_tables(parts)
-
-
-def _refuse_total_level(
-    name: str, counts: Mapping[str, FloatArray], columns: Mapping[str, str], trials: FloatArray | None
-) -> None:
-    for level, own in counts.items():
-        if trials is not None and np.array_equal(own, trials):
-            raise InputError(
-                f"groups[{name!r}]: the column {columns[level]!r} is the number of trials in every place, and no group of people; "
-                "leave it out."
-            )
-    found = total_column(np.column_stack(list(counts.values())))
-    if found is not None:
-        level = list(counts)[found]
-        raise InputError(
-            f"groups[{name!r}]: the column {columns[level]!r} is the sum of the others in every place, so that everybody counts "
-            "twice; leave it out, or pass it as weight=."
-        )
-
-
-def _refuse_shares(name: str, counts: FloatArray, whole: FloatArray) -> None:
-    """Refuse shares and percentages without the number of people; warn where counts of 100 people may be percentages."""
-    fractions, filled = bool((counts != np.round(counts)).any()), whole[whole > 0]
-    if (whole <= 1 + 1e-6).all() and fractions:
-        raise InputError(
-            f"groups[{name!r}] adds up to at most 1 in every place: these are shares; pass weight=, the column of places "
-            "with the number of people."
-        )
-    if len(filled) < 3 or (np.abs(filled - 100) > 100 * WHOLE).any():
-        return
-    if fractions:
-        raise InputError(
-            f"groups[{name!r}] adds up to 100 in every place: these are percentages; divide them by 100, and pass weight=, the "
-            "column of places with the number of people."
-        )
-    warnings.warn(
-        f"groups[{name!r}] adds up to 100 in every place. If these are percentages, divide them by 100, and pass weight=, the "
-        "column of places with the number of people: without it all places weigh the same.",
-        CrosslevelWarning,
-        stacklevel=3,
-    )
 
 
 def _read(table: pa.Table, name: str, argument: str, keys: Sequence[object]) -> FloatArray:

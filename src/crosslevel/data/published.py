@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
-from crosslevel.data.columns import missing_codes
+from crosslevel.data.patterns import missing_codes
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 

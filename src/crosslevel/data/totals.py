@@ -10,7 +10,6 @@ order of ``keys``, and refuses (or names) what has no partner; ``check_people`` 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,16 +18,11 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.frames import fingerprint
-from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
-from crosslevel.typing import BoolArray, FloatArray, IntArray
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray, IntArray
 
 SAME = 1e-5
 """Relative difference of two sums of the same weights that is rounding, of single precision too."""
-SAME_SUM = 1e-9
-"""Largest difference between a total and the sum of its parts, relative to the total, that is rounding."""
-PERCENT_PLACES, PERCENT_TRIALS, PERCENT_SPREAD, PERCENT_MEDIAN, PERCENT_GROWTH = 10, 1000, 0.3, 5, 0.3
-"""Whole numbers up to 100 are asked about as percent with at least so many places, with trials that reach so many and whose logarithms
-differ by so much, above this median (counts of rare events hardly grow with trials), and below this rank correlation with trials."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,11 +188,6 @@ def _totals(
     k, left = chain(parts, n, exhaustive)
     if population is None:
         return Totals(chosen, k, left, False)
-    if (n <= 1).all() and (_broken(n).any() or _broken(parts).any()):
-        raise InputError(
-            f"trials={trials!r} is at most 1 in every place, beside a population: these are shares, or counts in a unit such as "
-            f"thousands; multiply shares, those of successes too, by the population column {population!r}, and counts by their unit."
-        )
     everybody = _counts(table, population, "population", names)
     over = n > everybody
     if over.any():
@@ -224,8 +213,6 @@ def read_counts(
         k, n = checks.check_successes(
             _counts(table, successes, "successes", names), _counts(table, trials, "trials", names), names
         )
-        _refuse_flags(table, "successes", [successes], n)
-        _refuse_shares(f"successes={successes!r} is", k[None, :], n)
         return (successes,), k[None, :], n
     if successes is not None:
         raise InputError("successes and outcomes are both given; name one outcome in successes or several in outcomes.")
@@ -235,74 +222,7 @@ def read_counts(
     parts = np.vstack([_counts(table, name, "outcomes", names) for name in chosen])
     n = parts.sum(axis=0) if trials is None else _counts(table, trials, "trials", names)
     checks.check_successes(parts.sum(axis=0), n, names)
-    _refuse_flags(table, "outcomes", chosen, n)
-    _refuse_shares(f"outcomes={list(chosen)!r} are", parts, n, trials is not None)
     return chosen, parts, n
-
-
-def _refuse_flags(table: pa.Table, argument: str, columns: Sequence[str], n: FloatArray) -> None:
-    """Refuse true and false in place of counts, except of single trials."""
-    for name in columns:
-        if pa.types.is_boolean(table[name].type) and (n > 1).any():
-            raise InputError(
-                f"{argument} column {name!r} holds true and false, and there are up to {n.max():,.10g} trials in a place; pass the column "
-                "of counts."
-            )
-
-
-def _refuse_shares(what: str, parts: FloatArray, n: FloatArray, told: bool = True) -> None:
-    """Refuse shares in place of counts; warn of what looks like percent.
-
-    Parameters
-    ----------
-    what : str
-        The beginning of the sentence.
-    parts : (n_outcomes, q)
-    n : (q,)
-    told : bool
-        Whether the trials are a column of their own, not the sum of the parts.
-    """
-    broken, whole = _broken(parts), "trials" if told else "the number of people counted in each place"
-    if (parts <= 1).all() and broken.any() and (not told or (n > 1).any()):
-        raise InputError(
-            f"{what} at most 1 in every place, in parts of one: these are shares, or counts in a unit such as thousands; multiply "
-            f"shares by {whole}, and counts by their unit."
-        )
-    repair = f"if these are percent, multiply them by {whole} and divide by 100."
-    said = []
-    if (parts <= 100).all() and (n > 100).all() and broken.sum() > broken.size / 2:
-        said.append(f"{what} at most 100 in every place and mostly no whole number: {repair}")
-    if (parts <= 100).all() and not broken.any() and _stays(parts.sum(axis=0), n):
-        said.append(f"{what} at most 100 in every place and no larger where trials are more: {repair}")
-    asked = n[n > 0]
-    if told and broken.any() and (n == n[0]).all() and n[0] in (1, 100):
-        said.append(
-            f"{what.rsplit(' ', 1)[0]} are parts of {n[0]:g} trials in every place, as shares and percent are: every place counts alike "
-            "then in rates of several places. Multiply both by the people of each place."
-        )
-    elif not told and len(asked) and (np.abs(asked - 100) <= 1).all():  # percent are rounded
-        said.append(f"{what} 100 together in every place: {repair}")
-    for text in said:
-        warnings.warn(text, CrosslevelWarning, stacklevel=3)
-
-
-def _broken(counts: FloatArray) -> BoolArray:
-    """Tell which counts are no whole numbers."""
-    return np.asarray(np.abs(counts - np.round(counts)) > 1e-6)
-
-
-def _stays(k: FloatArray, n: FloatArray) -> bool:
-    """Tell whether numbers are no larger where trials are more, though trials differ much: so are percent, and counts are not."""
-    k, n = k[n > 0], n[n > 0]
-    if len(n) < PERCENT_PLACES or n.max() < PERCENT_TRIALS or np.log(n).std() <= PERCENT_SPREAD:
-        return False
-    if np.median(k) < PERCENT_MEDIAN:
-        return False
-    ranks = []
-    for values in (k, n):
-        _, at, times = np.unique(values, return_inverse=True, return_counts=True)
-        ranks.append((np.cumsum(times) - 0.5 * (times - 1))[at])
-    return bool(np.ptp(ranks[0]) == 0 or np.corrcoef(ranks[0], ranks[1])[0, 1] < PERCENT_GROWTH)
 
 
 def chain(parts: FloatArray, n: FloatArray, exhaustive: bool) -> tuple[FloatArray, FloatArray]:
@@ -376,12 +296,6 @@ def match_places(
             f"{len(empty):,} place(s) ({_percent(part)} of the trials) have no people of positive weight ({listed(empty)})"
         )
     kept = np.array([number[key] for key in keys if key in number], dtype=np.intp)
-    own = found.totals.take(kept)
-    if again := total_rows(np.vstack([own.successes, own.trials]).T):
-        raise InputError(
-            f"places: {found.keys[kept[again[0]]]!r} counts what the other places count together, so that everybody counts twice; leave "
-            "its row out of places, and its people out of people."
-        )
     if not sentences:
         return found.take(kept)
     if unmatched == "error" or not len(kept):
@@ -432,53 +346,3 @@ def check_people(keys: Sequence[object], weight: FloatArray, places: PlaceTotals
             f"people are not those of fit: in {int(wrong.sum()):,} place(s) they weigh something else, first in {places.keys[i]!r} "
             f"({now[i]:g}, and {whole[i]:g} in fit). Pass the same people, or fit again."
         )
-
-
-def total_column(counts: FloatArray) -> int | None:
-    """Find a column that is the sum of all others in every row: of three columns and three rows with people, at least.
-
-    Parts that are the same share of every row may add up to another by chance, and are left alone.
-
-    Parameters
-    ----------
-    counts : (n_rows, n_columns)
-        Rows with missing values are left out.
-
-    Examples
-    --------
-    >>> total_column(np.array([[10.0, 20, 30], [5, 1, 6], [7, 7, 14]]))
-    2
-    """
-    known = counts[(counts > 0).any(axis=1) & np.isfinite(counts).all(axis=1)]
-    rows = known.sum(axis=1, keepdims=True)
-    if known.shape[1] < 3 or len(known) < 3 or np.ptp(known / rows, axis=0).max() < SAME_SUM:
-        return None
-    found = (np.abs(2 * known - rows) <= SAME_SUM * rows).all(axis=0)
-    return int(np.argmax(found)) if found.any() else None
-
-
-def total_rows(counts: FloatArray) -> list[int]:
-    """Find the rows that are, in every column, the sum of all other rows: of three rows with people, at least.
-
-    Where all rows have the same composition, one equal number makes all equal: that can be chance, and they are left alone.
-
-    Parameters
-    ----------
-    counts : (n_rows, n_columns)
-        Missing values count nobody.
-
-    Examples
-    --------
-    >>> total_rows(np.array([[10.0, 20], [5, 1], [15, 21]]))
-    [2]
-    """
-    counts = np.nan_to_num(counts, posinf=0.0, neginf=0.0)
-    there = counts.sum(axis=1) > 0
-    counts, rows = counts[there], np.flatnonzero(there)
-    if len(rows) < 3:
-        return []
-    shares, sums = counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=0)
-    if np.ptp(shares, axis=0).max() <= SAME_SUM:
-        return []
-    same = (np.abs(2 * counts - sums) <= SAME_SUM * sums).all(axis=1)
-    return [int(row) for row in rows[same]]

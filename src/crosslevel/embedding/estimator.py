@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
+from crosslevel.data.audit import audit
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.expressions import ALL, SUBGROUP
 from crosslevel.data.people import People
@@ -111,6 +112,8 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ['region', 'subgroup']
     """
 
+    warnings_: tuple[str, ...]
+
     def __init__(
         self,
         n_features: int = 4096,
@@ -140,13 +143,17 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         progress : bool or callable, optional
             True for a bar on stderr; or a function of the rows done and the rows in all.
         """
-        self._fit_and_sample(people, progress)
+        self._fit_and_sample(_read(people), progress)
+        doubts = audit(people).sentences if isinstance(people, People | Bags) else []
+        self.warnings_ = (*doubts, *self.warnings_)
+        for text in self.warnings_:
+            warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 
-    def _fit_and_sample(self, people: Any, progress: Progress | None) -> FloatArray:
+    def _fit_and_sample(self, people: People, progress: Progress | None) -> FloatArray:
         """Fit, and give the vectors of people who were drawn by weight, (n_sample, n_inputs), whom the fit does not keep."""
         self._check_parameters()
-        seed, people = checks.read_seed(self.random_state), _read(people)
+        seed = checks.read_seed(self.random_state)
         with follow(progress, "Reading people") as tell:
             learned = learn_columns(people, None)
             encoder = replace(learned.bins.encoder, unknown=self.unknown)
@@ -155,8 +162,6 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             if tell is not None:
                 tell(learned.n_rows, learned.n_rows)
         self.warnings_ = learned.warnings
-        for text in self.warnings_:
-            warnings.warn(text, CrosslevelWarning, stacklevel=3)
         self.encoder_ = encoder
         self.columns_, self.n_inputs_, self.n_rows_ = encoder.names, encoder.n_inputs, learned.n_rows
         self.feature_map_ = self._draw(sample, seed)

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
+from crosslevel.data.audit import describe_codes
 from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.checks import align_rows, row_keys
-from crosslevel.data.columns import Category, Number, check_squares, describe_codes
+from crosslevel.data.columns import Category, Number, check_squares
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
 from crosslevel.errors import CrosslevelWarning, InputError, listed
@@ -174,7 +175,7 @@ def read_grouped(
         )
     if people.weight is not None:
         _check_weighed(people, partitions)
-    said = describe_codes(dict(zip(given.schema.names, people.X.T, strict=True)))
+    said = tuple(describe_codes(dict(zip(given.schema.names, people.X.T, strict=True)), "X"))
     return replace(given, people=people, warnings=said)
 
 

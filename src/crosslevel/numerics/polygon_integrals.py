@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+from crosslevel.typing import FloatArray, Int64Array
 
 JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
@@ -111,32 +111,6 @@ def polygon_areas(edges: Edges) -> FloatArray:
     return np.asarray(0.5 * twice, dtype=np.float64)
 
 
-def polygon_fourier(edges: Edges, k: npt.ArrayLike) -> ComplexArray:
-    """Integrate exp(i k.x) over each polygon at each frequency.
-
-    Parameters
-    ----------
-    edges : Edges
-        Of n polygons.
-    k : (m, 2)
-        Frequencies; zero is allowed and gives the areas.
-
-    Returns
-    -------
-    (n, m)
-
-    Examples
-    --------
-    >>> edges = ring_edges([[[[[0, 0], [1, 0], [1, 1], [0, 1]]]]])
-    >>> polygon_fourier(edges, [[0.0, 0.0], [2 * np.pi, 0.0], [np.pi, 0.0]]).round(6) + 0.0
-    array([[1.+0.j      , 0.+0.j      , 0.+0.63662j]])
-    """
-    frequencies = np.ascontiguousarray(k, dtype=np.float64).reshape(-1, 2)
-    out = np.empty((len(edges), len(frequencies)), dtype=np.complex128)
-    _fourier(edges.start, edges.stop, edges.offsets, edges.center, edges.radius, frequencies, out)
-    return out
-
-
 def polygon_sines(edges: Edges, lower: npt.ArrayLike, width: npt.ArrayLike, index: npt.ArrayLike) -> FloatArray:
     """Integrate products of sines over each polygon: 2 (W_1 W_2)^(-1/2) sin(w_1 (x_1 - lower_1)) sin(w_2 (x_2 - lower_2)).
 
@@ -215,36 +189,6 @@ def _small(
         imaginary += twice * i
     c, s = math.cos(phase), math.sin(phase)
     return complex(c * real - s * imaginary, c * imaginary + s * real)
-
-
-@njit(**JIT)
-def _fourier(
-    start: FloatArray,
-    stop: FloatArray,
-    offsets: Int64Array,
-    center: FloatArray,
-    radius: FloatArray,
-    frequencies: FloatArray,
-    out: ComplexArray,
-) -> None:
-    for i in range(len(offsets) - 1):
-        o = center[i]
-        for j in range(len(frequencies)):
-            k, q = frequencies[j, 0], frequencies[j, 1]
-            square = k * k + q * q
-            if math.sqrt(square) * radius[i] < SMALL:
-                out[i, j] = _small(start, stop, offsets[i], offsets[i + 1], o, k * o[0] + q * o[1], k, q)
-                continue
-            real, imaginary = 0.0, 0.0
-            for e in range(offsets[i], offsets[i + 1]):
-                dx, dy = stop[e, 0] - start[e, 0], stop[e, 1] - start[e, 1]
-                # phases about the center are small, so they keep their digits wherever the polygon lies
-                phase = k * (0.5 * (start[e, 0] + stop[e, 0]) - o[0]) + q * (0.5 * (start[e, 1] + stop[e, 1]) - o[1])
-                size = (k * dy - q * dx) * _sinc(0.5 * (k * dx + q * dy))
-                real += size * math.sin(phase)
-                imaginary -= size * math.cos(phase)
-            c, s = math.cos(k * o[0] + q * o[1]), math.sin(k * o[0] + q * o[1])
-            out[i, j] = complex(c * real - s * imaginary, c * imaginary + s * real) / square
 
 
 @njit(**JIT)

@@ -14,7 +14,7 @@ from crosslevel.typing import FloatArray
 
 HIDDEN = "What was each person's hidden value, when only its mean in groups was published?"
 LABELS = "Which label belongs to a group, given a sample of its members?"
-NAIVE = ("naive", "area_weighted", "nested_rate")
+NAIVE = ("naive", "area_weighted", "people_weighted")
 """Columns of the answer that needs no method."""
 FEW = 30
 """Effective people below which the mean of a bag is mostly noise."""

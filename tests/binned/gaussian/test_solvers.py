@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crosslevel.binned import Boxes, Intervals, Polygons, WeightedSum, stack
+from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
 from crosslevel.binned.gaussian import sines
 from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance, variances
 from crosslevel.binned.gaussian.dense import DenseSolver
@@ -219,18 +219,30 @@ def test_few_regions_and_few_features_are_one_posterior(rng, mean):
     )
 
 
-def test_the_exact_sample_takes_the_regions_with_few_points(monkeypatch):
-    shapes = [[[i, 0], [i + 1, 0], [i + 1, 1 + i], [i, 1]] for i in range(5)]
-    regions = Polygons(shapes)
-    kernel, logs = read_kernel("matern32", 2), np.log([1.0, 0.8, 0.8])
-    whole, K = sines.exact_sample(kernel, logs, regions)
-    exact = prior_covariance(kernel, logs, lay_out(regions.summed_pieces(kernel.scale(logs))))[0]
-    np.testing.assert_array_equal(K, exact)
-    assert len(whole) == 5
-    sizes = np.bincount(regions.summed_pieces(np.full(2, 0.8)).owner)
-    monkeypatch.setattr(sines, "POINTS", int(np.sort(sizes)[:3].sum()))
-    some, k = sines.exact_sample(kernel, logs, regions)
-    kept = np.sort(np.argsort(sizes, kind="stable")[:3])
-    np.testing.assert_allclose(some.volumes, regions.volumes[kept])
-    np.testing.assert_allclose(k, K[np.ix_(kept, kept)], rtol=1e-12)
-    assert len(sines.sample_of(Polygons(shapes * 10))) == 12
+def test_the_error_of_polygons_is_that_beside_boxes():
+    """Rectangles as polygons, whose error is measured against more features, and as boxes, whose covariances are exact."""
+    low = np.stack(np.meshgrid(np.arange(5.0), np.arange(4.0), indexing="ij"), axis=-1).reshape(-1, 2)
+    boxes = Boxes(low, low + np.array([1.0, 1.5]))
+    polygons = Polygons([[[x, y], [x + 1, y], [x + 1, y + 1.5], [x, y + 1.5]] for x, y in low])
+    for name in ("eq", "matern32"):
+        kernel, logs = read_kernel(name, 2), np.log([1.0, 0.8, 0.8])
+        K, span = (
+            prior_covariance(kernel, logs, lay_out(boxes.pieces()))[0],
+            sines.span_of(kernel, logs, *boxes.bounds()),
+        )
+        for top in (2.0, 3.0):
+            basis, wide = sines.choose(kernel, span, top), sines.choose(kernel, span, 2 * top)
+            true = sines.measure_error(kernel, logs, basis, boxes, K)
+            assert 0.7 * true < sines.measure_error(kernel, logs, basis, polygons, wide) < 1.3 * true
+    assert len(sines.sample_of(Polygons([[[i, 0], [i + 1, 0], [i + 1, 1 + i], [i, 1]] for i in range(50)]))) == 12
+
+
+def test_polygons_are_predicted_from_boxes():
+    """A dense fit of boxes answers polygons by features, as it answers the boxes that they are."""
+    low = np.stack(np.meshgrid(np.arange(5.0), np.arange(4.0), indexing="ij"), axis=-1).reshape(-1, 2)
+    gp = BinnedGP("eq", variance=1.0, lengthscale=1.5, noise=0.01).fit(Boxes(low, low + 1), np.sin(low[:, 0]), "mean")
+    square = [[1.5, 1.0], [3.0, 1.0], [3.0, 2.0], [1.5, 2.0]]
+    ours, exact = (gp.predict(r, return_std=True) for r in (Polygons([square]), Boxes([[1.5, 1.0]], [[3.0, 2.0]])))
+    np.testing.assert_allclose(np.ravel(ours), np.ravel(exact), rtol=1e-4)
+    with pytest.raises(InputError):
+        BinnedGP(solver="dense").fit(Polygons([square]), [1.0], "mean")

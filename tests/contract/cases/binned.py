@@ -11,7 +11,6 @@ from crosslevel.binned import (
     Boxes,
     Intervals,
     Polygons,
-    areas,
     interpolate,
     privacy,
 )
@@ -74,14 +73,9 @@ CASES = [
             "lengthscale": [12.0, With(12.0, kernel="white")],
             "noise": [2.0, -1.0],
             "mean": [1.0],
-            "optimize": [False],
-            "convention": ["paper", With("paper", kernel="matern32")],
             "solver": ["features", "nonsense"],
-            "n_restarts": [3, With(3, optimize=False), With(3, solver="features"), -1],
-            "prior": ["none", With("none", optimize=False), With("none", lengthscale=9.0)],
+            "prior": ["none", With("none", lengthscale=9.0)],
             "tolerance": [1e-2, With(1e-2, solver="features"), -1.0],
-            "max_features": [12, With(12, solver="features"), 0],
-            "random_state": [5],
         },
     ),
     gaussian("BinnedGP, polygons by features", squares(6, 1), [3, 4, 6, 5, 2, 1], squares(2, 2), kernel="matern32"),
@@ -133,7 +127,7 @@ CASES = [
 FUNCTIONS = [
     FunctionCase(
         interpolate,
-        {"source": squares(4, 3), "target": squares(6, 2), "values": [40, 10, 5, 30], "n_draws": 100},
+        {"source": squares(4, 3), "target": squares(6, 2), "values": [40, 10, 5, 30]},
         lambda found: found,
         variants={
             "std_error": [[9.0, 2.0, 2.0, 4.0], [1.0, -2.0, 1.0, 1.0]],
@@ -142,42 +136,16 @@ FUNCTIONS = [
                 With("rate", kind="mean", values=[0.1, 0.2, 0.3, 0.1], population=[9, 9, 5, 9]),
                 "nonsense",
             ],
-            "population": [[100, 90, 50, 50, 80, 90], With([9, 9, 5, 9], kind="mean")],
-            "similar_targets": [With(True, target=strips), With(True, population=[100, 90, 50, 50, 80, 90])],
+            "population": [
+                [100, 90, 50, 50, 80, 90],
+                With([9, 9, 5, 9], kind="mean"),
+                With("similar", target=strips),
+                "nonsense",
+            ],
             "level": [0.5, 95],
-            "n_draws": [60, 1],
-            "random_state": [2],
         },
         neutral={"progress": "tells how many fits are done"},
         data=["source", "target", "values"],
-    ),
-    FunctionCase(
-        areas.area_correlations,
-        {"regions": squares(4, 1), "kernels": ["eq"], "nodes": 3},
-        lambda found: {"R": found.R, "error": found.error},
-        variants={"kernels": [["matern32"]], "nodes": [2], "tolerance": [1e-1]},
-        data=["regions"],
-    ),
-    FunctionCase(
-        areas.share_out,
-        {"regions": squares(4, 1), "totals": [40, 10], "population": [100, 90, 50, 50], "parent": [0, 0, 1, 1]}
-        | {"nodes": 3, "n_draws": 100},
-        lambda found: found.draws,
-        variants={
-            "correlations": [areas.area_correlations(squares(4, 1), ["eq"], nodes=3)],
-            "nodes": [4],
-            "n_draws": [60],
-            "random_state": [2],
-        },
-        data=["regions", "totals", "population", "parent"],
-    ),
-    FunctionCase(
-        areas.shared_estimates,
-        {"large": squares(2, 2), "totals": [40, 10], "small": squares(4, 1), "population": [100, 90, 50, 50]}
-        | {"nodes": 3, "n_draws": 100},
-        lambda found: found,
-        variants={"level": [0.5, 95], "nodes": [4], "n_draws": [60], "random_state": [2]},
-        data=["large", "totals", "small", "population"],
     ),
     FunctionCase(
         privacy.privacy_warnings,

@@ -9,7 +9,7 @@ from tests.contract.cases.charts import drawn
 
 from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals
 
-FIXED = {"kernel": "eq", "variance": 400.0, "lengthscale": 20.0, "noise": 1.0, "mean": 3.0, "optimize": False}
+FIXED = {"kernel": "eq", "variance": 400.0, "lengthscale": 20.0, "noise": 1.0, "mean": 3.0}
 SIZES = np.arange(1.0, 10.0)
 TWO = Intervals([0, 10, 20] * 2, [10, 20, 30] * 2)
 AREAS = ["a"] * 3 + ["b"] * 3
@@ -50,7 +50,7 @@ SPREAD = {
 CASES = []
 FUNCTIONS = [
     FunctionCase(
-        BinnedGP(**{**FIXED, "lengthscale": None, "optimize": True}).fit,
+        BinnedGP(**{**FIXED, "lengthscale": None}).fit,
         {"regions": AGES, "y": PEOPLE, "quantity": "total"},
         rates,
         variants={"quantity": ["mean"]},
@@ -59,12 +59,6 @@ FUNCTIONS = [
             **dict.fromkeys(("sizes", "std_error"), "in the case below"),
         },
         data=("regions", "y"),
-    ),
-    FunctionCase(
-        method(BinnedCountGP, "leave_one_out", counts),
-        {},
-        lambda found: found.log_density,
-        neutral={"progress": "tells how many bins are done"},
     ),
     FunctionCase(
         BinnedGP(**FIXED).fit,

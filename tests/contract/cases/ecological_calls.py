@@ -91,9 +91,7 @@ ESTIMATE = {
     "subgroups": [{"young": "age < 40"}, ["age < 40"], {"young": "age <"}, {"young": "nobody < 40"}],
     "where": ["age >= 40", "nobody = 1", "age >="],
     "rollup": ["state", "all", "nobody"],
-    "denominator": ["people", "turnout", "nonsense"],
-    "contrast": ["difference", "ratio", "nonsense"],
-    "reference": [2, With(2, contrast="difference"), With(3, contrast="difference")],
+    "share_of": ["people", "turnout", "nonsense"],
     "level": [0.8, 95],
     "n_draws": [60, 0],
 }

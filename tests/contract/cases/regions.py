@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from tests.contract.case import FunctionCase, With
 
-from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, areas, stack
+from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, stack
+from crosslevel.binned.regions.base import SineBasis
 from crosslevel.data.planes import Plane
 
 SQUARES = [[[0, 0], [1, 0], [1, 1], [0, 1]], [[1, 0], [3, 0], [3, 1], [1, 1]]]
@@ -30,15 +31,16 @@ TAKEN = {"shapes": Polygons(SQUARES).shapes, "plane": Plane()}
 def described(regions):
     """What is integrated over, where it lies and what it is called."""
     low, high = regions.bounds()
-    rule = regions.summed_pieces(np.ones(regions.dimension))
+    basis = SineBasis(
+        np.zeros(regions.dimension), np.full(regions.dimension, 50.0), np.ones((1, regions.dimension), int)
+    )
     names = [f"{name}={list(values)}" for name, values in regions.labels().items()]
     return {
         "volumes": regions.volumes,
         "low": low,
         "high": high,
         "labels": np.array(names),
-        "weight": np.sort(np.ravel(rule.weight)),
-        "at": np.sort(np.ravel(rule.lower)),
+        "waves": regions.sine_integrals(basis),
         "plane": np.array(str(getattr(regions, "plane", ""))),
         "open": np.array(getattr(regions, "open_ended", False)),
         "points": np.array(getattr(regions, "point_axes", ()), dtype=float),
@@ -103,12 +105,6 @@ FUNCTIONS = [
         described,
         variants={"population": [[10.0, 20.0, 40.0], [1.0]], "owner": [[0, 0, 1], [0]]},
         data=["parts"],
-    ),
-    FunctionCase(
-        areas.nested_rate,
-        {"totals": [40, 10], "population": [100, 90, 50, 50], "parent": [0, 0, 1, 1]},
-        np.asarray,
-        variants={"totals": [[40, 20]], "population": [[50, 90, 50, 50]], "parent": [[0, 1, 1, 1]]},
     ),
 ]
 

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.binned.counts.candidates import KERNELS
 from crosslevel.binned.counts.model import fit_count_model
 from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, region_draws
-from crosslevel.binned.counts.validation import LeaveOneOut, score_left_out
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import as_regions
@@ -242,18 +241,6 @@ class BinnedCountGP(RegionEstimator):
             call=f"{self!r}.fit(regions, y)",
             diagnostics={"converged": True, "convergence": self.convergence_},
         )
-
-    def leave_one_out(self, progress: Progress | None = None) -> LeaveOneOut:
-        """Predict each bin from the others: a fit for each bin, of pooled areas at the shared curve of all.
-
-        Parameters
-        ----------
-        progress : bool or callable, optional
-            True for a bar on stderr; or a function of the bins done and of all.
-        """
-        model = self._model_of_fit()
-        with count_steps(progress, "Leaving out bins", model.bins.n_bins, "bins") as step:
-            return score_left_out(model, step)
 
     def summary(self) -> str:
         """Write the fit as text: sizes, hyperparameters, solver, warnings."""

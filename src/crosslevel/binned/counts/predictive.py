@@ -1,13 +1,12 @@
-"""From a curve to counts: shares within bins, draws that keep every total, bands, and scores of predictive counts."""
+"""From a curve to counts: shares within bins, and draws that keep every total."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import special
 
 from crosslevel.binned.counts.cells import CountBins
-from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray
@@ -137,49 +136,3 @@ def match_shares(averages: FloatArray, f: FloatArray, shares: FloatArray, rounds
             found = shift_to_total(out[:, cells].reshape(1, -1), np.tile(row[cells], n), draw, target)
             out[:, cells] += found.shift.reshape(-1, 1)
     return np.asarray(special.expit(out))
-
-
-def log_scores(truth: FloatArray, totals: FloatArray, shares: FloatArray) -> FloatArray:
-    """Give the log probability of each true cell count given its bin's total, (A,): a mixture of binomials over draws.
-
-    Parameters
-    ----------
-    truth : (A,)
-    totals : (A,)
-        Total of each cell's bin.
-    shares : (n, A)
-
-    Examples
-    --------
-    >>> log_scores(np.array([1.0]), np.array([2.0]), np.array([[0.5], [0.5]])).round(4)
-    array([-0.6931])
-    """
-    log_p = stats.binom.logpmf(truth, totals, np.clip(shares, 1e-300, 1.0))
-    return np.asarray(special.logsumexp(log_p, axis=0) - np.log(len(shares)))
-
-
-def randomized_pit(truth: FloatArray, totals: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Give the randomized probability integral transform of each true cell count, (A,): uniform when the draws are right.
-
-    Examples
-    --------
-    >>> pit = randomized_pit(np.array([0.0]), np.array([1.0]), np.array([[0.5]]), np.random.default_rng(0))
-    >>> bool(0 < pit[0] < 0.5)
-    True
-    """
-    p = np.clip(shares, 0.0, 1.0)
-    below = stats.binom.cdf(truth - 1, totals, p).mean(axis=0)
-    at = stats.binom.pmf(truth, totals, p).mean(axis=0)
-    return np.asarray(below + rng.uniform(size=len(truth)) * at)
-
-
-def interval_coverage(pit: FloatArray, level: float = 0.95) -> float:
-    """Give the share of truths inside the central interval of this level.
-
-    Examples
-    --------
-    >>> interval_coverage(np.array([0.01, 0.5, 0.9, 0.99]))
-    0.5
-    """
-    half = 0.5 * (1.0 - check_level(level))
-    return float(np.mean((pit > half) & (pit < 1.0 - half)))

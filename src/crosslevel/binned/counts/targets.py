@@ -22,8 +22,8 @@ def as_pieces(regions: Regions, argument: str = "regions") -> Pieces:
     found = regions.pieces()
     if found is None:
         raise InputError(
-            f"{argument} are {type(regions).__name__}, and counts are un-binned behind Intervals, Boxes and sums of these. Share counts "
-            "of polygons out with crosslevel.binned.areas.share_out, or fit them with BinnedGP."
+            f"{argument} are {type(regions).__name__}, and counts are un-binned behind Intervals, Boxes and sums of these. Carry "
+            "counts of polygons over to others with crosslevel.binned.interpolate, or fit them with BinnedGP."
         )
     return found
 

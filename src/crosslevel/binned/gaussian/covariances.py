@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -77,29 +77,12 @@ def prior_covariance(
         found = _pairs(kernel, logs, a, b, gradient)
         gathered = [a.pieces.gather(other.pieces.gather(x, axis=1)) for x in found]
         return gathered[0], gathered[1:]
-    if b is None:
-        return _symmetric(kernel, logs, a, gradient)
     rows = max(1, AT_ONCE // len(other.pieces))
     parts = [
         [other.pieces.gather(x, axis=1) for x in _pairs(kernel, logs, _part(a, i, i + rows), other, gradient)]
         for i in range(0, len(a.pieces), rows)
     ]
     whole = [a.pieces.gather(np.concatenate(x)) for x in zip(*parts, strict=True)]
-    return whole[0], whole[1:]
-
-
-def _symmetric(kernel: Kernel, logs: FloatArray, a: Layout, gradient: bool) -> tuple[FloatArray, list[FloatArray]]:
-    """Sum the covariances of many pieces block by block; a pair of blocks is met once, and counted with its mirror image."""
-    rows = max(1, AT_ONCE // len(a.pieces))
-    whole: list[FloatArray] = []
-    for i in range(0, len(a.pieces), rows):
-        block, rest = _part(a, i, i + rows), _part(a, i, len(a.pieces))
-        once = np.arange(len(rest.pieces)) < rows
-        mirrored = replace(rest.pieces, weight=np.where(once, 1.0, 2.0) * rest.pieces.weight)
-        found = _pairs(kernel, logs, block, rest, gradient)
-        gathered = [block.pieces.gather(mirrored.gather(x, axis=1)) for x in found]
-        whole = gathered if not whole else [s + g for s, g in zip(whole, gathered, strict=True)]
-    whole = [0.5 * (x + x.T) for x in whole]
     return whole[0], whole[1:]
 
 

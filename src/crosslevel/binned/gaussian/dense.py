@@ -11,7 +11,7 @@ from scipy import linalg
 from crosslevel.binned.gaussian.covariances import Layout, lay_out, prior_covariance, variances
 from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
-from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
@@ -50,19 +50,19 @@ class DenseSolver:
     ----------
     problem : Problem
     kernel : Kernel
+    error : float
+        Of covariances, relative; see `measure_error`.
     """
 
     name = "dense"
 
-    def __init__(self, problem: Problem, kernel: Kernel) -> None:
-        self.problem, self.kernel = problem, kernel
-        self._exact = problem.regions.pieces() is not None
-        self._layout: tuple[FloatArray, Layout] | None = None
-        self.error = 0.0 if self._exact else math.nan
+    def __init__(self, problem: Problem, kernel: Kernel, error: float = 0.0) -> None:
+        self.problem, self.kernel, self.error = problem, kernel, error
+        self._layout: tuple[Pieces, Layout] | None = None
 
     def describe(self) -> str:
         """Say how the numbers are computed."""
-        how = "exact integrals" if self._exact else "integrals by cubature"
+        how = f"sums over points, relative error of a covariance {self.error:.1g}" if self.error else "exact integrals"
         return f"dense, {how}, n = {len(self.problem.y):,}"
 
     def objective(self, logs: FloatArray, noise: float) -> Objective:
@@ -88,13 +88,33 @@ class DenseSolver:
         return DensePosterior(*condition_on(p, K, noise), self.kernel, logs, layout)
 
     def layout(self, logs: FloatArray) -> Layout:
-        """Give the pieces of the regions; those of a quadrature follow the lengthscale in steps of a factor of 2."""
-        scale = np.ones(self.kernel.dimension)
-        if not self._exact:
-            scale = 2.0 ** np.floor(np.log2(np.minimum(self.kernel.scale(logs), 1e300)))
-        if self._layout is None or (self._layout[0] != scale).any():
-            self._layout = scale, lay_out(self.problem.regions.summed_pieces(scale))
+        """Give the pieces of the regions; those over points follow the lengthscale in steps of a factor of 2."""
+        found = pieces_of(self.problem.regions, self.kernel, logs)
+        if self._layout is None or self._layout[0] is not found:
+            self._layout = found, lay_out(found)
         return self._layout[1]
+
+
+def pieces_of(regions: Regions, kernel: Kernel, logs: FloatArray, finer: float = 1.0) -> Pieces:
+    """Give the pieces of regions for a kernel."""
+    found = regions.pieces(kernel.scale(logs) / finer)
+    if found is None:
+        raise InputError("polygons have no exact covariances; use solver='features', or leave it at 'auto'.")
+    return found
+
+
+def measure_error(regions: Regions, kernel: Kernel, logs: FloatArray) -> float:
+    """Give the largest relative error of covariances that are sums over points, measured against finer ones of a few regions."""
+    if regions.pieces() is not None:
+        return 0.0
+    lower, upper = regions.bounds()
+    size = np.argsort(np.prod(upper - lower, axis=1), kind="stable")
+    some = regions[np.unique(size[[0, -2 % len(size), -1]])]
+    coarse, fine = (
+        prior_covariance(kernel, logs, lay_out(pieces_of(some, kernel, logs, finer)))[0] for finer in (1.0, 2.0)
+    )
+    sd = np.sqrt(np.diag(fine))
+    return float(np.abs((coarse - fine) / np.outer(sd, sd)).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +160,7 @@ class Conditioned:
 
 @dataclass(frozen=True, eq=False)
 class DensePosterior(Conditioned):
-    """Posterior with exact covariances, or those of a cubature; see `crosslevel.binned.gaussian.model.Posterior`."""
+    """Posterior with exact covariances, or sums over points; see `crosslevel.binned.gaussian.model.Posterior`."""
 
     kernel: Kernel
     logs: FloatArray
@@ -148,7 +168,7 @@ class DensePosterior(Conditioned):
 
     def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
         """Predict integrals over regions."""
-        target = lay_out(regions.summed_pieces(self.kernel.scale(self.logs)))
+        target = lay_out(pieces_of(regions, self.kernel, self.logs))
         cross = prior_covariance(self.kernel, self.logs, target, self.layout)[0] * np.outer(scale, self.problem.scale)
         prior = variances(self.kernel, self.logs, target) * scale**2
         whole = prior_covariance(self.kernel, self.logs, target)[0] * np.outer(scale, scale) if covariance else None

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned.gaussian.fit import SOLVERS, LeaveOneOut, Settings, choose_solver, fit_gaussian
-from crosslevel.binned.gaussian.kernels import CONVENTIONS, Kernel, read_kernel, read_number
+from crosslevel.binned.gaussian.kernels import Kernel, read_kernel, read_number
 from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, make_problem
 from crosslevel.binned.gaussian.predictions import describe_predictions, draw
 from crosslevel.binned.privacy import privacy_warnings
@@ -20,7 +20,7 @@ from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import QUANTITIES, as_regions, describe_layout
 from crosslevel.binned.regions.sums import default_scale
-from crosslevel.data.checks import check_flags, check_level, check_whole, read_seed, refuse_idle, row_keys
+from crosslevel.data.checks import check_level, check_whole, read_seed, refuse_idle, row_keys
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -42,24 +42,15 @@ class BinnedGP(RegionEstimator):
     kernel : str, default "eq"
         "eq", "matern12", "matern32", "matern52", or sums of these and "white" (white noise in space), as in "eq + white".
     variance, lengthscale, noise, mean : float, optional
-        Of the function; what is given is kept, what is None is estimated. ``lengthscale`` may be one per axis. ``noise`` is the
+        Of the function; what is given is kept, what is None is estimated. ``lengthscale`` l is that of
+        exp(-r^2 / (2 l^2)), the paper's over sqrt(2), and may be one per axis. ``noise`` is the
         variance of one observation (see ``sizes`` in :meth:`fit`). ``mean`` is the level of the function, a density.
-    optimize : bool, default True
-        False sets what is None to a rule of thumb instead.
-    convention : {"usual", "paper"}, default "usual"
-        Whether lengthscales mean exp(-r^2 / (2 l^2)) or, as in the paper, exp(-r^2 / l^2); the latter for "eq" only.
     solver : {"auto", "dense", "features"}, default "auto"
         "auto" takes a dense matrix up to 2,000 regions, and Hilbert-space features for more, or for polygons; ``solver_`` says which.
-    n_restarts : int, default 1
-        Random starts of the search beside five fixed ones; not used with features.
     prior : {"auto", "none", "lengthscale"}, default "auto"
         Whether lengthscales have a prior (log-normal, median a fifth of the range); "auto": with fewer than 15 regions.
     tolerance : float, default 1e-6
-        Largest relative error of covariances with features.
-    max_features : int, optional
-        1,200 when not given, and 6,000 for up to 500 regions, where features are cheap.
-    random_state : int, None, Generator or RandomState, default 0
-        Of the random starts, and of :meth:`sample`.
+        Largest relative error of covariances with features, of which there are at most 1,200 (6,000 for up to 500 regions).
 
     Attributes
     ----------
@@ -103,29 +94,19 @@ class BinnedGP(RegionEstimator):
         lengthscale: Any = None,
         noise: float | None = None,
         mean: float | None = None,
-        optimize: bool = True,
-        convention: str = "usual",
         solver: str = "auto",
         *,
-        n_restarts: int = 1,
         prior: str = "auto",
         tolerance: float = 1e-6,
-        max_features: int | None = None,
-        random_state: RandomState = 0,
     ) -> None:
         self.kernel = kernel
         self.variance = variance
         self.lengthscale = lengthscale
         self.noise = noise
         self.mean = mean
-        self.optimize = optimize
-        self.convention = convention
         self.solver = solver
-        self.n_restarts = n_restarts
         self.prior = prior
         self.tolerance = tolerance
-        self.max_features = max_features
-        self.random_state = random_state
 
     def fit(
         self,
@@ -171,15 +152,9 @@ class BinnedGP(RegionEstimator):
         problem = make_problem(found, y, quantity, sizes, std_error, read_number(self.mean, "mean"))
         if noise is None and problem.known_noise.any():
             noise = 0.0
-        kernel = read_kernel(
-            self.kernel,
-            found.dimension,
-            variance=self.variance,
-            lengthscale=self.lengthscale,
-            convention=self.convention,
-        )
+        kernel = read_kernel(self.kernel, found.dimension, variance=self.variance, lengthscale=self.lengthscale)
         solver = choose_solver(problem, kernel, settings)
-        self._refuse_idle(solver, kernel, noise)
+        self._refuse_idle(solver, kernel)
         told = (
             nullcontext()
             if progress is None
@@ -187,7 +162,7 @@ class BinnedGP(RegionEstimator):
         )
         with told as step:
             fit = fit_gaussian(problem, kernel, noise, settings, solver, step)
-        self._fit, self._seed = fit, settings.seed
+        self._fit = fit
         self.quantity_ = quantity
         self.hyperparameters_ = fit.hyperparameters
         self.log_evidence_ = float(fit.posterior.log_evidence)
@@ -232,7 +207,7 @@ class BinnedGP(RegionEstimator):
         return (predicted.mean, np.sqrt(predicted.variance)) if return_std else predicted.mean
 
     def sample(
-        self, regions: Any, n_draws: int = 1, quantity: str | None = None, random_state: RandomState = None
+        self, regions: Any, n_draws: int = 1, quantity: str | None = None, random_state: RandomState = 0
     ) -> FloatArray:
         """Draw the function's values or integrals from their joint posterior, (n_draws, m).
 
@@ -243,8 +218,7 @@ class BinnedGP(RegionEstimator):
         (3, 2)
         """
         number = check_whole(n_draws, "n_draws", 1)
-        seed = self._seed if random_state is None else read_seed(random_state)
-        return draw(self._predict(self._targets(regions), quantity, covariance=True), number, seed)
+        return draw(self._predict(self._targets(regions), quantity, covariance=True), number, read_seed(random_state))
 
     def estimate(self, regions: Any = None, quantity: str | None = None, level: float = 0.95) -> Estimates:
         """Estimate regions: a table with intervals, the naive answer beside them, and warnings.
@@ -319,38 +293,25 @@ class BinnedGP(RegionEstimator):
         return self._fit.problem.regions, self._fit.problem.y
 
     def _predict(self, regions: Regions, quantity: str | None, covariance: bool) -> Predicted:
-        found = self._fit.posterior.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
+        found = self._fit.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
         check_finite_numbers(found.mean, found.variance)
         return found
 
     def _settings(self) -> Settings:
         """Refuse unknown choices and numbers that are none."""
-        check_flags(self)
-        choices = {"convention": CONVENTIONS, "solver": SOLVERS, "prior": PRIORS}
+        choices = {"solver": SOLVERS, "prior": PRIORS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise unknown_name(name, getattr(self, name), allowed, name)
         tolerance = read_number(self.tolerance, "tolerance")
         if tolerance is None or not tolerance > 0:
             raise InputError(f"tolerance={self.tolerance!r} is not positive; pass a relative error such as 1e-6.")
-        return Settings(
-            solver=self.solver,
-            optimize=bool(self.optimize),
-            n_restarts=check_whole(self.n_restarts, "n_restarts", 0),
-            seed=read_seed(self.random_state),
-            prior=self.prior,
-            tolerance=tolerance,
-            max_features=None if self.max_features is None else check_whole(self.max_features, "max_features", 1),
-        )
+        return Settings(self.solver, self.prior, tolerance)
 
-    def _refuse_idle(self, solver: str, kernel: Kernel, noise: float | None) -> None:
+    def _refuse_idle(self, solver: str, kernel: Kernel) -> None:
         """Refuse parameters that cannot act with this solver and the hyperparameters that are given."""
         if solver != "features":
-            refuse_idle(self, ["tolerance", "max_features"], f"with the {solver} solver; use solver='features'")
-        else:
-            refuse_idle(self, ["n_restarts"], "with features, whose search has fixed starts; use solver='dense'")
-        if not self.optimize or None not in (*kernel.given, noise):
-            refuse_idle(self, ["n_restarts"], "where no hyperparameter is estimated; use optimize=True and give fewer")
+            refuse_idle(self, ["tolerance"], f"with the {solver} solver; use solver='features'")
         lengths = [g for g, axis in zip(kernel.given, kernel.axes, strict=True) if axis is not None]
-        if not self.optimize or None not in lengths:
-            refuse_idle(self, ["prior"], "where no lengthscale is estimated; use optimize=True and lengthscale=None")
+        if None not in lengths:
+            refuse_idle(self, ["prior"], "where no lengthscale is estimated; use lengthscale=None")

@@ -348,7 +348,7 @@ def _search_window(search: Search, low: FloatArray, high: FloatArray) -> tuple[M
     axes = np.array([-1 if a is None else a for a in kernel.axes])
     is_length = np.append(axes >= 0, False)
     own = axes[axes >= 0]
-    span = search.span[own] * kernel.stretch
+    span = search.span[own]
     lower, upper = search.lower.copy(), search.upper.copy()
     lower[is_length], upper[is_length] = np.log(low[own] * span), np.log(high[own] * span)
     solver = _window_solver(search, lower, upper)

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import stats
 
 from crosslevel.binned.gaussian import sines
-from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver
+from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver, measure_error
 from crosslevel.binned.gaussian.features import FeatureSolver, search_windows
 from crosslevel.binned.gaussian.kernels import Kernel
-from crosslevel.binned.gaussian.model import Posterior, Problem, Solver
-from crosslevel.binned.regions.base import SineBasis
+from crosslevel.binned.gaussian.model import Posterior, Predicted, Problem, Solver
+from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize
 from crosslevel.typing import BoolArray, FloatArray, Step
@@ -49,18 +49,13 @@ class Settings:
     """How to fit: the parameters of `BinnedGP` of the same names, checked."""
 
     solver: str = "auto"
-    optimize: bool = True
-    n_restarts: int = 1
-    seed: int = 0
     prior: str = "auto"
     tolerance: float = 1e-6
-    max_features: int | None = None
 
-    def most_features(self, n: int) -> int:
-        """Give the largest number of features for n regions: with few, the work is that of the regions, and features are cheap."""
-        if self.max_features is not None:
-            return self.max_features
-        return FEATURES_OF_FEW if n <= FEW_REGIONS else FEATURES
+
+def most_features(n: int) -> int:
+    """Give the largest number of features for n regions: with few, the work is that of the regions, and features are cheap."""
+    return FEATURES_OF_FEW if n <= FEW_REGIONS else FEATURES
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +156,18 @@ class GaussianFit:
     def _solver(self) -> Solver:
         if self.basis is not None:
             return FeatureSolver(self.problem, self.kernel, self.basis, self.error)
-        return _dense_solver(self.problem, self.kernel)
+        return _dense_solver(self.problem, self.kernel, self.error)
+
+    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
+        """Predict integrals over regions; those over polygons with features, whatever the solver."""
+        if self.basis is None and regions.pieces(self.kernel.scale(self.logs)) is None:
+            return self._by_features.predict(regions, scale, covariance)
+        return self.posterior.predict(regions, scale, covariance)
+
+    @cached_property
+    def _by_features(self) -> Posterior:
+        solver = _final_features(self.problem, self.kernel, self.logs, self.noise, Settings(solver="features"))
+        return solver.condition(self.logs, self.noise)
 
 
 def fit_gaussian(
@@ -178,8 +184,7 @@ def fit_gaussian(
     ----------
     problem : Problem
     kernel : Kernel
-        Hyperparameters that it has are kept, the others found by marginal likelihood (or set to their starts when
-        ``settings.optimize`` is False).
+        Hyperparameters that it has are kept, the others found by marginal likelihood.
     noise : float or None
         Noise variance; None to be found.
     settings : Settings
@@ -202,7 +207,7 @@ def fit_gaussian(
     found: Maximum | None = None
     too_short: dict[str, float] = {}
     solver: Solver | None = None if name == "features" else _dense_solver(problem, kernel)
-    if not settings.optimize or not search.free.any():
+    if not search.free.any():
         logs, sigma2 = search.unpack(search.starts[0][search.free])
     else:
         if solver is None:
@@ -212,11 +217,13 @@ def fit_gaussian(
         if not found.convergence.converged:
             raise ConvergenceError(
                 f"the hyperparameters were not found: the log likelihood still rises by {found.convergence.slope:.2g} per log unit after "
-                f"{found.convergence.evaluations} evaluations. Pass some of variance=, lengthscale=, noise=, or more n_restarts."
+                f"{found.convergence.evaluations} evaluations. Pass some of variance=, lengthscale=, noise=."
             )
         logs, sigma2 = search.unpack(found.theta)
     if solver is None:
         solver = _final_features(problem, kernel, logs, sigma2, settings)
+    else:
+        solver.error = measure_error(problem.regions, kernel, logs)
     said = (
         [] if found is None else search.warnings + _search_warnings(found.convergence, too_short, search.most_features)
     )
@@ -248,14 +255,14 @@ class Search:
         self.free: BoolArray = np.array([g is None for g in given])
         with np.errstate(divide="ignore"):
             self.fixed = np.array([np.nan if g is None else np.log(g) for g in given])
-        starts, self.lower, self.upper, self.span = lay_starts(problem, kernel, settings.n_restarts, settings.seed)
+        starts, self.lower, self.upper, self.span = lay_starts(problem, kernel)
         self.starts = [np.where(self.free, s, self.fixed) for s in starts]
         self.names = [n for n, f in zip((*kernel.names, "noise"), self.free, strict=True) if f]
         few = settings.prior == "lengthscale" or (settings.prior == "auto" and len(problem.y) < FEW)
-        medians = [None if a is None else PRIOR_SHARE * self.span[a] * kernel.stretch for a in (*kernel.axes, None)]
+        medians = [None if a is None else PRIOR_SHARE * self.span[a] for a in (*kernel.axes, None)]
         priors = [None if m is None else LogNormal(m, PRIOR_LOG_SD) for m in medians]
         self.priors = [p for p, f in zip(priors, self.free, strict=True) if f] if few else None
-        self.most_features = settings.most_features(len(problem.y))
+        self.most_features = most_features(len(problem.y))
         self.warnings: list[str] = []
         if few and any(p is not None for p in self.priors or ()):
             self.warnings = [
@@ -285,14 +292,13 @@ class Search:
         return maximize(objective, starts, low[self.free], high[self.free], self.names, self.priors)
 
 
-def lay_starts(
-    problem: Problem, kernel: Kernel, n_restarts: int, seed: int
-) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
+def lay_starts(problem: Problem, kernel: Kernel) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
     """Give starts, lower and upper bounds of the logarithms of kernel hyperparameters and, last, the noise; and the range, (d,)."""
     lower, upper = problem.regions.bounds()
     span = upper.max(axis=0) - lower.min(axis=0)
     span = np.where(span > 0, span, 1.0)
     width = np.median(upper - lower, axis=0)
+    exact = problem.regions.dimension <= 2 or problem.regions.pieces() is not None
     distinct = np.array([max(len(np.unique(lower[:, d])), 1) for d in range(lower.shape[1])])
     width = np.where(width > 0, width, span / distinct)
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
@@ -310,14 +316,14 @@ def lay_starts(
 
     def row(lengths: FloatArray, variance_factor: float, noise: float) -> FloatArray:
         which = iter(variances)
-        kernel_row = [variance_factor * next(which) if a is None else lengths[a] * kernel.stretch for a in kernel.axes]
+        kernel_row = [variance_factor * next(which) if a is None else lengths[a] for a in kernel.axes]
         return np.log([*kernel_row, noise * noise_variance])
 
     shares = [(length * span, noise) for length, noise in zip(LENGTHS, NOISES, strict=True)]
     starts = [row(x, 1.0, noise) for x, noise in [*shares[:1], (WIDTHS * width, NOISES[0]), *shares[1:]]]
-    rng = np.random.default_rng(seed)
-    starts += [starts[0] + rng.normal(0.0, 1.0, len(starts[0])) for _ in range(n_restarts)]
-    return starts, row(0.05 * np.minimum(width, span), 1e-8, 1e-7), row(20.0 * span, 1e6, 1e2), span
+    # shorter lengthscales than half a body would take eight times as many points, and again
+    least = 0.05 * np.minimum(width, span) if exact else 0.5 * (upper - lower).max(axis=0)
+    return starts, row(least, 1e-8, 1e-7), row(20.0 * span, 1e6, 1e2), span
 
 
 def _variances_of_y(problem: Problem) -> tuple[float, float]:
@@ -338,18 +344,18 @@ def choose_solver(problem: Problem, kernel: Kernel, settings: Settings) -> str:
     n = len(problem.y)
     if settings.solver != "auto":
         return settings.solver
-    if (n > DENSE or problem.regions.pieces() is None) and kernel.has_features:
-        return "features"
-    return "dense"
+    waves = problem.regions.dimension == 2 and problem.regions.pieces() is None
+    many = n > DENSE and problem.regions.pieces() is not None
+    return "features" if (waves or many) and kernel.has_features else "dense"
 
 
-def _dense_solver(problem: Problem, kernel: Kernel) -> Solver:
+def _dense_solver(problem: Problem, kernel: Kernel, error: float = 0.0) -> Solver:
     if len(problem.y) > DENSE_MOST:
         raise InputError(
             f"{len(problem.y):,} regions need {8 * len(problem.y) ** 2 / 2**30:.0f} GiB for a covariance matrix; use solver='features' "
             "with a kernel that has features ('eq', 'matern32', ...)."
         )
-    return DenseSolver(problem, kernel)
+    return DenseSolver(problem, kernel, error)
 
 
 def _final_features(problem: Problem, kernel: Kernel, logs: FloatArray, noise: float, settings: Settings) -> Solver:
@@ -360,7 +366,7 @@ def _final_features(problem: Problem, kernel: Kernel, logs: FloatArray, noise: f
             "features need noise in every observation; pass noise= a small positive variance, or solver='dense'."
         )
     span = sines.span_of(kernel, logs, *problem.regions.bounds())
-    most = settings.most_features(len(problem.y))
+    most = most_features(len(problem.y))
     basis, error = sines.grow(kernel, logs, span, sines.sample_of(problem.regions), settings.tolerance, most)
     exact = problem.regions.pieces() is not None
     if settings.solver == "auto" and error > ROUGH and exact and len(problem.y) <= MEMORY:
@@ -375,7 +381,7 @@ def _search_warnings(convergence: Convergence, too_short: dict[str, float], most
         shortest = ", ".join(f"{name} {value:.3g}" for name, value in too_short.items())
         said.append(
             f"features: the likelihood still rises toward shorter lengthscales than {most_features:,} features hold ({shortest}). "
-            "Regions differ by more than a smooth curve and the noise explain; let the noise be estimated, or raise max_features."
+            "Regions differ by more than a smooth curve and the noise explain; let the noise be estimated."
         )
     at = [n for n in convergence.at_bounds if n not in too_short]
     if at:
@@ -386,13 +392,13 @@ def _search_warnings(convergence: Convergence, too_short: dict[str, float], most
 def _feature_warnings(solver: Solver, problem: Problem, logs: FloatArray, noise: float) -> list[str]:
     if solver.error > ROUGH:
         return [
-            f"features leave a relative error of {solver.error:.1g} in covariances; raise max_features, or use solver='dense'."
+            f"features leave a relative error of {solver.error:.1g} in covariances; give a longer lengthscale, or use solver='dense'."
         ]
     if isinstance(solver, FeatureSolver) and solver.error > FINE:
         beside = solver.error * float((solver.prior_variances(logs) / problem.noise(noise)).max())
         if beside > BESIDE_NOISE:
             return [
-                f"features leave an error of {beside:.1g} times the noise in the covariance of a region; lower tolerance, raise "
-                "max_features, or use solver='dense'."
+                f"features leave an error of {beside:.1g} times the noise in the covariance of a region; lower tolerance, or "
+                "use solver='dense'."
             ]
     return []

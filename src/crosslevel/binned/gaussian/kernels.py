@@ -14,10 +14,6 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.integrals.correlations import CORRELATIONS, Correlation
 from crosslevel.typing import FloatArray
 
-PAPER = math.sqrt(2.0)
-"""The paper's lengthscale over the usual one; see ``convention``."""
-CONVENTIONS = ("usual", "paper")
-
 
 @dataclass(frozen=True)
 class Term:
@@ -46,8 +42,6 @@ class Kernel:
     ----------
     terms : tuple of Term
     dimension : int
-    stretch : float
-        What lengthscales are divided by before use: sqrt(2) when they are the paper's.
 
     Notes
     -----
@@ -56,7 +50,6 @@ class Kernel:
 
     terms: tuple[Term, ...]
     dimension: int
-    stretch: float = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,7 +91,7 @@ class Kernel:
         out, place = [], 0
         for t in self.terms:
             n = len(t.lengthscales)
-            lengths = np.exp(logs[place + 1 : place + 1 + n]) / self.stretch if n else np.ones(self.dimension)
+            lengths = np.exp(logs[place + 1 : place + 1 + n]) if n else np.ones(self.dimension)
             out.append(Part(t.correlation, math.exp(logs[place]), lengths, place + 1))
             place += 1 + n
         return out
@@ -109,9 +102,7 @@ class Kernel:
         return np.min([np.full(self.dimension, np.inf), *smooth], axis=0)
 
 
-def read_kernel(
-    text: Any, dimension: int, *, variance: float | None = None, lengthscale: Any = None, convention: str = "usual"
-) -> Kernel:
+def read_kernel(text: Any, dimension: int, *, variance: float | None = None, lengthscale: Any = None) -> Kernel:
     """Read a name, or names joined by "+"; ``variance`` and ``lengthscale`` (one, or one per axis) are those of the only smooth term.
 
     Examples
@@ -129,10 +120,6 @@ def read_kernel(
     for name in names:
         if name not in CORRELATIONS:
             raise unknown_name("kernel", name, CORRELATIONS, "kernel")
-    if convention == "paper" and (others := set(names) - {"eq", "white"}):
-        raise InputError(
-            f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
-        )
     lengths, variance = _lengths(lengthscale, dimension), _positive(variance, "variance")
     smooth = [i for i, name in enumerate(names) if name != "white"]
     place, *others_too = smooth or range(len(names))
@@ -146,7 +133,7 @@ def read_kernel(
     for i, name in enumerate(names):
         own: tuple[float | None, ...] = () if name == "white" else lengths if i == place else (None,) * dimension
         terms.append(Term(Correlation(name), variance if i == place else None, own))
-    return Kernel(tuple(terms), dimension, PAPER if convention == "paper" else 1.0)
+    return Kernel(tuple(terms), dimension)
 
 
 def read_number(value: Any, argument: str) -> float | None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
 from crosslevel.binned.gaussian.kernels import Kernel
-from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.binned.regions.basis import extremes, frequency_index
+from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.numerics.integrals.correlations import reach, spectral_density
 from crosslevel.typing import FloatArray, Int64Array
 
 SAMPLE = 80
 """Regions on which the error is measured."""
-POINTS = 4000
-"""Points of a cubature that are compared pair by pair to measure it."""
 START, GROWTH = 3.0, 1.25
 """Highest frequency tried first in units of 1 / lengthscale, and how it grows."""
+CHECKED = 12
+"""Regions on which the error is measured where it takes long: the smallest, which need the highest frequencies, and the largest."""
 BORDER = 1e-7
 """Correlation with mirror images behind the border of the box that is put up with."""
 
@@ -95,7 +95,7 @@ def choose(kernel: Kernel, span: Span, top: float) -> SineBasis:
 def sample_of(regions: Regions) -> Regions:
     """Pick regions on which errors are measured: neighbors in the middle and at both ends, and some spread over all.
 
-    Of regions that only a cubature can sum, some dozen: the smallest, which need the highest frequencies, and the largest.
+    Of regions without exact covariances some dozen: the smallest, which need the highest frequencies, and the largest.
     """
     n = len(regions)
     if regions.pieces() is None:
@@ -109,49 +109,74 @@ def sample_of(regions: Regions) -> Regions:
     return regions[np.unique(np.concatenate(runs))]
 
 
-def measure_error(kernel: Kernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray) -> float:
+def measure_error(
+    kernel: Kernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray | SineBasis
+) -> float:
     """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations.
 
-    ``exact`` are the covariances without features; see `exact_sample`.
+    ``exact`` are the covariances without features, or, where there are none, a basis that reaches much farther.
     """
-    features = sample.sine_integrals(basis)
-    found = (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
-    sd = np.sqrt(np.diag(exact))
-    return float(np.abs((found - exact) / np.outer(sd, sd)).max())
 
+    def covariance(basis: SineBasis) -> FloatArray:
+        features = sample.sine_integrals(basis)
+        return (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
 
-def exact_sample(kernel: Kernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:
-    """Give the sample with its exact covariances; where a cubature has many points, of the regions with the fewest only."""
-    pieces = sample.summed_pieces(kernel.scale(logs))
-    size = np.bincount(pieces.owner, minlength=pieces.n)
-    order = np.argsort(size, kind="stable")
-    quick = np.cumsum(size[order]) <= POINTS
-    if pieces.simple or quick.all():
-        return sample, prior_covariance(kernel, logs, lay_out(pieces))[0]
-    kept = np.sort(order[: max(2, int(quick.sum()))])
-    rows = np.isin(pieces.owner, kept)
-    owner = np.searchsorted(kept, pieces.owner[rows])
-    some = Pieces(pieces.lower[rows], pieces.upper[rows], pieces.weight[rows], owner, len(kept))
-    return sample[kept], prior_covariance(kernel, logs, lay_out(some))[0]
+    truth = covariance(exact) if isinstance(exact, SineBasis) else exact
+    sd = np.sqrt(np.diag(truth))
+    return float(np.abs((covariance(basis) - truth) / np.outer(sd, sd)).max())
 
 
 def grow(
     kernel: Kernel, logs: FloatArray, span: Span, sample: Regions, tolerance: float, max_features: int
 ) -> tuple[SineBasis, float]:
     """Add frequencies until the error is below ``tolerance`` or the number reaches ``max_features``."""
+    pieces = sample.pieces()
+    exact = None if pieces is None else prior_covariance(kernel, logs, lay_out(pieces))[0]
+
+    def error_of(basis: SineBasis, top: float) -> float:
+        return measure_error(kernel, logs, basis, sample, choose(kernel, span, 2.0 * top) if exact is None else exact)
+
     top = START
     basis = choose(kernel, span, top)
-    sample, exact = exact_sample(kernel, logs, sample)
-    error = measure_error(kernel, logs, basis, sample, exact)
+    error = error_of(basis, top)
     while error > tolerance:
         more = choose(kernel, span, top * GROWTH)
         if len(more) > max_features:
             break
         top, basis = top * GROWTH, more
-        error = measure_error(kernel, logs, basis, sample, exact)
+        error = error_of(basis, top)
     return basis, error
 
 
 def _at_lengths(kernel: Kernel, lengths: Int64Array | FloatArray) -> FloatArray:
     """Give hyperparameters of variance 1 with these usual lengthscales."""
-    return np.array([0.0 if a is None else np.log(lengths[a] * kernel.stretch) for a in kernel.axes])
+    return np.array([0.0 if a is None else np.log(lengths[a]) for a in kernel.axes])
+
+
+def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray], floor: float) -> Int64Array:
+    """List the whole numbers from 1 to ``most`` (d,) along the axes, (m, d), at which a density is at least ``floor``.
+
+    Examples
+    --------
+    >>> frequency_index(np.array([3, 2]), lambda index: 1.0 / index.prod(axis=1), 0.5).tolist()
+    [[1, 1], [1, 2], [2, 1]]
+    """
+    axes = [np.arange(1, n + 1, dtype=np.int64) for n in most]
+    index = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(most))
+    kept = density(index) >= floor
+    kept[0] = True
+    return index[kept]
+
+
+def extremes(regions: Regions, number: int = CHECKED) -> Int64Array:
+    """Number the smallest regions, by the boxes around them, and the two largest.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.boxes import Intervals
+    >>> extremes(Intervals.from_edges([0, 1, 3, 6, 10, 15]), 3)
+    array([0, 3, 4])
+    """
+    low, high = regions.bounds()
+    order = np.argsort(np.prod(high - low, axis=1), kind="stable")
+    return np.unique(np.concatenate([order[: number - 2], order[-2:]]))

@@ -11,23 +11,16 @@ A *region* is a linear functional of the unknown function f: the integral of f o
 ``labels()``                           columns that name the rows in a table of results
 =====================================  ====================================================================================
 
-and ways to integrate (it is a frozen dataclass of arrays and plain values, which is also what is saved):
+and two ways to integrate (it is a frozen dataclass of arrays and plain values, which is also what is saved):
 
-(a) ``pieces()``: the exact way for product kernels. The regions as signed, weighted sums of axis-aligned boxes, `Pieces`; along an
-    axis a box may have no width, which means the value there, not an integral. None (the default) when there is no such sum.
-(b) ``fourier_integrals(k)``: (n, m) complex, the integral of exp(i k_j . x) over region i, at the rows k_j of ``k`` (m, d); k = 0
-    must give ``volumes``. From it the base class makes ``sine_integrals(basis)``, (n, m): integrals of the Laplacian's
-    eigenfunctions on a box (`SineBasis`); a type may override that with something faster.
-(c) ``summed_pieces(scale)``, where there is no (a): a fixed rule, `Pieces` whose boxes all are points: sum_q w_q g(x_q) over the points
-    of row i is the integral of g over region i. ``scale`` (d,): lengths over which g changes; parts of a region larger than that
-    are cut. The same regions and scale always give the same points, and every region has at least one.
-
-The dense solver asks for ``summed_pieces``, so all kinds of regions can be observed and predicted together.
+(a) ``pieces(scale)``: for product kernels. The regions as signed, weighted sums of axis-aligned boxes, `Pieces`; along an axis a box may
+    have no width, which means the value there, not an integral. Exact, whatever ``scale``; bodies of three dimensions and more are summed
+    over points instead, for functions that change over ``scale`` (d,), and have no pieces without it. None where there is no such sum.
+(b) ``sine_integrals(basis)``, (n, m): integrals of the Laplacian's eigenfunctions on a box (`SineBasis`); not of those bodies.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -41,7 +34,7 @@ import numpy.typing as npt
 
 from crosslevel.data.checks import align_groups, check_one_order, names_of, row_keys, take_rows
 from crosslevel.errors import InputError, listed
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array, IntArray
+from crosslevel.typing import FloatArray, Int64Array, IntArray
 
 _LIMIT = r"(-?(?:inf|\d+(?:\.\d+)?))"
 _START = re.compile(rf"[(\[]?\s*{_LIMIT}\s*(?:[-–,+]|to\b|and\b)")
@@ -187,33 +180,13 @@ class Regions(ABC):
     def _take(self, rows: Int64Array) -> Self:
         """Give the regions at these row numbers."""
 
-    def pieces(self) -> Pieces | None:
-        """Give the regions as sums of boxes, where they are such sums exactly."""
+    def pieces(self, scale: FloatArray | None = None) -> Pieces | None:
+        """Give the regions as sums of boxes, where they are such sums."""
         return None
 
     @abstractmethod
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Integrate exp(i k . x) over every region, at the rows of ``k`` (m, d): (n, m)."""
-
-    def summed_pieces(self, scale: FloatArray) -> Pieces:
-        """Give the exact pieces where there are any, else points and weights for functions that change over ``scale``."""
-        found = self.pieces()
-        assert found is not None  # other kinds give points
-        return found
-
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
-        """Integrate the functions of ``basis`` over every region, (n, m).
-
-        A product of sines is a sum over signs of exponentials; the half with a positive first sign suffices, the other half
-        being its complex conjugate.
-        """
-        shift = basis.half_width - basis.center
-        total = np.zeros((len(self), len(basis)))
-        for signs in itertools.product((1.0,), *[(1.0, -1.0)] * (self.dimension - 1)):
-            k = basis.frequencies * np.asarray(signs)
-            phased = self.fourier_integrals(k) * np.exp(1j * (k @ shift)) / (2j) ** self.dimension
-            total += np.prod(signs) * 2.0 * np.real(phased)
-        return np.asarray(total / np.sqrt(np.prod(basis.half_width)))
+        """Integrate the functions of ``basis`` over every region, (n, m)."""
 
     def _set(self, **fields: Any) -> None:
         """Set fields of a frozen dataclass while it is made."""

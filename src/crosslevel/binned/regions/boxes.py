@@ -15,7 +15,7 @@ from crosslevel.binned.regions.base import Pieces, Regions, SineBasis, name_text
 from crosslevel.data.checks import align_rows, as_numbers, check_finite, check_whole, names_of, read_list, row_keys
 from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.typing import BoolArray, ComplexArray, FloatArray, Int64Array
+from crosslevel.typing import BoolArray, FloatArray, Int64Array
 
 QUANTITIES = ("total", "mean", "rate")
 """What y may be."""
@@ -51,19 +51,10 @@ class _Sided(Regions):
         lower, upper = self.bounds()
         return np.asarray(np.prod(np.where(upper > lower, upper - lower, 1.0), axis=1))
 
-    def pieces(self) -> Pieces:
+    def pieces(self, scale: FloatArray | None = None) -> Pieces:
         """Give each region as one piece."""
         n = len(self)
         return Pieces(*self.bounds(), np.ones(n), np.arange(n, dtype=np.int64), n)
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Integrate exponentials: along each axis the width times sinc."""
-        out = np.ones((len(self), len(k)), dtype=np.complex128)
-        for d, (s, t) in enumerate(zip(*(b.T for b in self.bounds()), strict=True)):
-            width, middle = _width_middle(s, t)
-            factor = np.where(width > 0, width, 1.0)[:, None]
-            out *= factor * np.exp(1j * np.outer(middle, k[:, d])) * np.sinc(np.outer(width, k[:, d]) / (2.0 * np.pi))
-        return out
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Integrate sines in closed form, each frequency of an axis once; where there is no width, evaluate them."""
@@ -373,7 +364,7 @@ def _sine_integrals(s: FloatArray, t: FloatArray, center: float, half_width: flo
     The difference of cosines is taken as a product, width times sinc times the sine at the middle, which keeps narrow bins exact.
     """
     w = np.pi * index / (2.0 * half_width)
-    width, middle = _width_middle(s, t)
+    width, middle = t - s, s + 0.5 * (t - s)
     out = np.sin(np.outer(middle - center + half_width, w))
     if (width > 0).any():
         out *= np.sinc(np.outer(width, w) / (2.0 * np.pi))
@@ -459,7 +450,3 @@ def _first(bad: BoolArray) -> int:
 
 def _row(x: FloatArray, row: int) -> str:
     return f"{x[row]:g}" if x.ndim == 1 else str(x[row].tolist())
-
-
-def _width_middle(s: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-    return t - s, s + 0.5 * (t - s)

@@ -10,15 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.data.checks import check_kind, check_length, refuse_idle_arguments
 from crosslevel.data.planes import Plane, check_planes, place
-from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
+from crosslevel.data.shapes import read_shapes, sound
 from crosslevel.data.signatures import checked
-from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
-from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_fourier, polygon_sines, ring_edges
-from crosslevel.numerics.simplex_integrals import simplex_rule
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+from crosslevel.errors import CrosslevelWarning, InputError, listed
+from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_sines, ring_edges
+from crosslevel.typing import FloatArray, Int64Array
 
 
 @checked
@@ -26,7 +25,7 @@ from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 class Polygons(Regions):
     """Polygons in the plane: holes and multipolygons allowed.
 
-    Integrals of waves over them are exact (sums over edges), so the feature solver needs neither triangles nor points.
+    Integrals of waves over them are exact (sums over edges), of any border.
 
     Parameters
     ----------
@@ -108,10 +107,6 @@ class Polygons(Regions):
         """Areas, (n,)."""
         return polygon_areas(self.edges)
 
-    @cached_property
-    def _rules(self) -> dict[tuple[float, ...], Pieces]:
-        return {}
-
     @property
     def dimension(self) -> int:
         """2."""
@@ -143,37 +138,9 @@ class Polygons(Regions):
             raise InputError(f"names has polygons that are not there ({listed(missing)}); pass names of .labels().")
         return np.array([rows[str(n)] for n in names], dtype=np.int64)
 
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Integrate exp(i k . x) over each polygon, exactly, (n, m)."""
-        return polygon_fourier(self.edges, k)
-
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Integrate the functions of ``basis`` over each polygon, exactly, (n, m)."""
         return polygon_sines(self.edges, basis.center - basis.half_width, 2.0 * basis.half_width, basis.index)
-
-    @cached_property
-    def triangles(self) -> tuple[FloatArray, Int64Array]:
-        """Corners of triangles that fill the polygons, (t, 3, 2), and the number of the polygon of each, (t,)."""
-        shapely = import_shapely()
-        if not hasattr(shapely, "constrained_delaunay_triangles"):
-            raise MissingExtraError("polygons are cut into triangles by shapely 2.1 or newer; pip install -U shapely.")
-        corners, owner = [], []
-        for number, polygon in enumerate(as_shapely(self.shapes)):
-            found = shapely.get_parts(shapely.constrained_delaunay_triangles(polygon))
-            rings = shapely.get_coordinates(found).reshape(-1, 4, 2)[:, :3]
-            corners.append(rings)
-            owner.append(np.full(len(rings), number, dtype=np.int64))
-        return np.concatenate(corners), np.concatenate(owner)
-
-    def summed_pieces(self, scale: FloatArray) -> Pieces:
-        """Give points and weights over the triangles of each polygon; see `Regions`."""
-        asked = tuple(np.ravel(scale).tolist())
-        if asked not in self._rules:  # the last one is kept: solvers need it again and again
-            vertices, owner = self.triangles
-            self._rules.clear()
-            rule = simplex_rule(vertices, owner, scale)
-            self._rules[asked] = Pieces.points(rule.x, rule.weight, rule.owner, len(self))
-        return self._rules[asked]
 
     def _take(self, rows: Int64Array) -> Self:
         names = None if self.names is None else [self.names[i] for i in rows]

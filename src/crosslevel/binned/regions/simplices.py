@@ -9,12 +9,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from crosslevel.binned.regions.base import Pieces, Regions
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.data.checks import check_finite
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError
-from crosslevel.numerics.simplex_integrals import simplex_fourier, simplex_rule, simplex_volumes
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+from crosslevel.numerics.polygon_integrals import polygon_sines, ring_edges
+from crosslevel.numerics.simplex_integrals import CELL, simplex_rule, simplex_volumes
+from crosslevel.typing import FloatArray, Int64Array
+
+MOST_CELLS = 400
+"""Cells of two lengthscales beyond which bodies are refused: 120 points each, and all pairs of these."""
 
 
 @checked
@@ -43,6 +47,8 @@ class Simplices(Regions):
             raise InputError("bodies holds no region; pass at least one list of simplices.")
         bodies = tuple(check_finite(body, f"bodies[{i}]", 3) for i, body in enumerate(self.bodies))
         d = bodies[0].shape[2]
+        if d < 2:
+            raise InputError("bodies are segments of a line; pass Intervals, or a WeightedSum of them.")
         for i, body in enumerate(bodies):
             if body.shape[2] != d or body.shape[1] != d + 1 or not len(body):
                 raise InputError(
@@ -88,14 +94,34 @@ class Simplices(Regions):
         """Number the regions."""
         return {"region": list(range(len(self)))}
 
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Integrate exp(i k . x) over each region, exactly, (n, m)."""
-        return simplex_fourier(self.vertices, self.owner, len(self), k)
+    def pieces(self, scale: FloatArray | None = None) -> Pieces | None:
+        """Give points of bodies of three dimensions and more; see `Regions`."""
+        if self.dimension == 2 or scale is None:
+            return None
+        lower, upper = self.bounds()
+        widest = (upper - lower).max(axis=0) / CELL
+        # in steps of a factor of 2 below bodies of one cell: a search asks for the same points again and again
+        steps = np.minimum(np.floor(np.log2(np.minimum(scale, 1e300) / widest)), 0.0)
+        if 2.0 ** -steps.sum() * len(self) > MOST_CELLS:
+            raise InputError(
+                f"the bodies are up to {float((CELL * widest / scale).max()):.3g} lengthscales wide, and {len(self):,} of them would take "
+                "too many points; pass a longer lengthscale, or cut the bodies into Boxes."
+            )
+        if tuple(steps) not in self._rules:
+            rule = simplex_rule(self.vertices, self.owner, widest * 2.0**steps)
+            self._rules[tuple(steps)] = Pieces.points(rule.x, rule.weight, rule.owner, len(self))
+        return self._rules[tuple(steps)]
 
-    def summed_pieces(self, scale: FloatArray) -> Pieces:
-        """Give points and weights over the simplices of each region; see `Regions`."""
-        rule = simplex_rule(self.vertices, self.owner, scale)
-        return Pieces.points(rule.x, rule.weight, rule.owner, len(self))
+    @cached_property
+    def _rules(self) -> dict[tuple[float, ...], Pieces]:
+        return {}
+
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
+        """Integrate the functions of ``basis`` over each region of the plane, exactly, (n, m)."""
+        if self.dimension != 2:
+            raise InputError("bodies of three dimensions and more have no features; use solver='dense'.")
+        edges = ring_edges([[[triangle] for triangle in body] for body in self.bodies])
+        return polygon_sines(edges, basis.center - basis.half_width, 2.0 * basis.half_width, basis.index)
 
     def _take(self, rows: Int64Array) -> Self:
         return replace(self, bodies=[self.bodies[i] for i in rows])

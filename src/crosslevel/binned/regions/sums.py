@@ -14,12 +14,9 @@ import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.boxes import Points, as_regions, scale_of
-from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.data.checks import check_counts, check_finite, check_length, check_weights
-from crosslevel.data.planes import check_planes
-from crosslevel.data.shapes import as_shapely, import_shapely
-from crosslevel.errors import InputError, listed
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+from crosslevel.data.checks import check_counts, check_finite, check_length
+from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray, Int64Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,32 +92,20 @@ class WeightedSum(Regions):
         """Number the regions."""
         return {"region": np.arange(len(self))}
 
-    def pieces(self) -> Pieces | None:
+    def pieces(self, scale: FloatArray | None = None) -> Pieces | None:
         """Give the pieces of the parts with their weights."""
-        found = self.parts.pieces()
-        return None if found is None else self._own(found)
-
-    def summed_pieces(self, scale: FloatArray) -> Pieces:
-        """Give the pieces or points of the parts with their weights."""
-        return self._own(self.parts.summed_pieces(scale))
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Sum the integrals of the parts."""
-        return self._summed(self.parts.fourier_integrals(k))
-
-    def sine_integrals(self, basis: SineBasis) -> FloatArray:
-        """Sum the integrals of the parts."""
-        return self._summed(self.parts.sine_integrals(basis))
-
-    def _first(self) -> Int64Array:
-        return np.flatnonzero(np.diff(self.owner, prepend=-1)).astype(np.int64)
-
-    def _own(self, found: Pieces) -> Pieces:
+        found = self.parts.pieces(scale)
+        if found is None:
+            return None
         weight = found.weight * self.weights[found.owner]
         return Pieces(found.lower, found.upper, weight, self.owner[found.owner], len(self))
 
-    def _summed(self, found: Any) -> Any:
-        return np.add.reduceat(self.weights[:, None] * found, self._first(), axis=0)
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
+        """Sum the integrals of the parts."""
+        return np.add.reduceat(self.weights[:, None] * self.parts.sine_integrals(basis), self._first(), axis=0)
+
+    def _first(self) -> Int64Array:
+        return np.flatnonzero(np.diff(self.owner, prepend=-1)).astype(np.int64)
 
     def _take(self, rows: Int64Array) -> Self:
         picked = [np.flatnonzero(self.owner == r) for r in rows]
@@ -167,18 +152,14 @@ class Stack(Regions):
         kinds = [type(m).__name__.lower() for m in self.members for _ in range(len(m))]
         return {"region": np.arange(len(self)), "shape": kinds}
 
-    def pieces(self) -> Pieces | None:
+    def pieces(self, scale: FloatArray | None = None) -> Pieces | None:
         """Give the pieces of the members in a row."""
-        found = [p for m in self.members if (p := m.pieces()) is not None]
-        return self._joined(found) if len(found) == len(self.members) else None
-
-    def summed_pieces(self, scale: FloatArray) -> Pieces:
-        """Give the pieces or points of the members in a row."""
-        return self._joined([m.summed_pieces(scale) for m in self.members])
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Give the integrals of the members in a row."""
-        return np.concatenate([m.fourier_integrals(k) for m in self.members])
+        found = [p for m in self.members if (p := m.pieces(scale)) is not None]
+        if len(found) < len(self.members):
+            return None
+        lower, upper, weight = (np.concatenate([getattr(f, n) for f in found]) for n in ("lower", "upper", "weight"))
+        owner = np.concatenate([f.owner + s for f, s in zip(found, self._starts()[:-1], strict=True)])
+        return Pieces(lower, upper, weight, owner, len(self))
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Give the integrals of the members in a row."""
@@ -186,11 +167,6 @@ class Stack(Regions):
 
     def _starts(self) -> Int64Array:
         return np.append(0, np.cumsum([len(m) for m in self.members]))
-
-    def _joined(self, found: Sequence[Pieces]) -> Pieces:
-        lower, upper, weight = (np.concatenate([getattr(f, n) for f in found]) for n in ("lower", "upper", "weight"))
-        owner = np.concatenate([f.owner + s for f, s in zip(found, self._starts()[:-1], strict=True)])
-        return Pieces(lower, upper, weight, owner, len(self))
 
     def _take(self, rows: Int64Array) -> Self:
         starts = self._starts()
@@ -219,73 +195,3 @@ def default_scale(regions: Regions, quantity: str | None, fitted: str) -> FloatA
     if isinstance(regions, Stack):
         return np.concatenate([default_scale(m, None, fitted) for m in regions.members])
     return scale_of(regions, "density" if isinstance(regions, Points) else fitted)
-
-
-def holders(inner: Any, outer: Polygons) -> Int64Array:
-    """Find the polygon of ``outer`` that holds each point, or each polygon of ``inner``: its row number, or -1.
-
-    A polygon belongs where a point well inside it lies, so borders that were simplified differently do no harm. A point on a common
-    border belongs to the first.
-
-    Parameters
-    ----------
-    inner : (p, 2) points, or Polygons
-    outer : Polygons
-
-    Examples
-    --------
-    >>> outer = Polygons([[[0, 0], [1, 0], [1, 1], [0, 1]], [[1, 0], [2, 0], [2, 1], [1, 1]]])
-    >>> holders([[0.5, 0.5], [1.5, 0.5], [9.0, 9.0]], outer)
-    array([ 0,  1, -1])
-    """
-    shapely = import_shapely()
-    if isinstance(inner, Polygons):
-        check_planes(inner, outer)
-        at = shapely.point_on_surface(as_shapely(inner.shapes))
-    else:
-        points = check_finite(inner, "inner", 2)
-        if points.shape[1] != 2:
-            raise InputError(f"inner has shape {points.shape}; pass a row of two coordinates per point.")
-        at = shapely.points(points)
-    number, row = shapely.STRtree(as_shapely(outer.shapes)).query(at, predicate="intersects")
-    found = np.full(len(at), len(outer), dtype=np.int64)
-    np.minimum.at(found, number, row)
-    return np.where(found == len(outer), -1, found)
-
-
-def populated(outer: Polygons, places: Any, population: npt.ArrayLike) -> WeightedSum:
-    """Weight areas by their people: dasymetric weights from places with known populations.
-
-    The integral of f over an area becomes the sum over its places of population times f there, so that its mean is a mean over people:
-    the model of a rate. A place is a point (a household, the center of a block), or a polygon over which its people are spread
-    evenly. Places outside every area are left out.
-
-    Parameters
-    ----------
-    outer : Polygons
-    places : (p, 2) points, or Polygons
-    population : (p,)
-
-    Returns
-    -------
-    WeightedSum
-        One region for each of ``outer``, in the same order.
-
-    Examples
-    --------
-    >>> towns = Polygons([[[0, 0], [1, 0], [1, 1], [0, 1]], [[1, 0], [2, 0], [2, 1], [1, 1]]])
-    >>> populated(towns, [[0.2, 0.5], [0.4, 0.1], [1.5, 0.5]], [10, 30, 7]).volumes
-    array([40.,  7.])
-    """
-    owner = holders(places, outer)
-    people = check_weights(population, "population", len(owner))
-    inside = np.flatnonzero(owner >= 0)
-    empty = np.flatnonzero(np.bincount(owner[inside], people[inside], minlength=len(outer)) <= 0)
-    if len(empty):
-        (names,) = outer.labels().values()
-        raise InputError(
-            f"{len(empty):,} area(s) hold no population ({listed([names[i] for i in empty])}); leave them out, or pass places with "
-            "people in them."
-        )
-    parts = places[inside] if isinstance(places, Polygons) else check_finite(places, "places", 2)[inside]
-    return WeightedSum.of_population(parts, people[inside], owner[inside])

@@ -1,21 +1,47 @@
-"""Score a fit of counts on its own data: bins predicted from the others."""
+"""Scores of counts of single years, and of bins predicted from the others of their area."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special, stats
 
-from crosslevel.binned.counts.curve import average_curve
-from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.likelihoods import PoissonBins
-from crosslevel.binned.counts.model import CountModel
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.counts.pooled import PooledFit
-from crosslevel.binned.counts.predictive import draw_curves, interval_coverage
-from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray, Step
+from crosslevel.binned.counts.predictive import draw_curves
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def log_scores(truth: FloatArray, totals: FloatArray, shares: FloatArray) -> FloatArray:
+    """Give the log probability of each true cell count given its bin's total, (A,): a mixture of binomials over draws.
+
+    Parameters
+    ----------
+    truth : (A,)
+    totals : (A,)
+        Total of each cell's bin.
+    shares : (n, A)
+    """
+    log_p = stats.binom.logpmf(truth, totals, np.clip(shares, 1e-300, 1.0))
+    return np.asarray(special.logsumexp(log_p, axis=0) - np.log(len(shares)))
+
+
+def randomized_pit(truth: FloatArray, totals: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Give the randomized probability integral transform of each true cell count, (A,): uniform when the draws are right."""
+    p = np.clip(shares, 0.0, 1.0)
+    below = stats.binom.cdf(truth - 1, totals, p).mean(axis=0)
+    at = stats.binom.pmf(truth, totals, p).mean(axis=0)
+    return np.asarray(below + rng.uniform(size=len(truth)) * at)
+
+
+def interval_coverage(pit: FloatArray, level: float = 0.95) -> float:
+    """Give the share of truths inside the central interval of this level."""
+    half = 0.5 * (1.0 - level)
+    return float(np.mean((pit > half) & (pit < 1.0 - half)))
 
 
 @dataclass(frozen=True)
@@ -41,62 +67,16 @@ class LeaveOneOut:
         return interval_coverage(self.pit[~np.isnan(self.pit)], level)
 
 
-def score_left_out(model: CountModel, step: Step | None = None) -> LeaveOneOut:
-    """Predict each bin of a model from the others; ``step`` is called after each."""
-    if isinstance(model.fit, CountFit):
-        return leave_one_out(model.fit, step=step)
-    return leave_one_out_pooled(model.fit, step=step)
-
-
-def leave_one_out(fit: CountFit, n_draws: int = 1000, seed: int = 0, step: Step | None = None) -> LeaveOneOut:
-    """Predict each bin of a Poisson fit from the other bins; everything is learned again without it.
-
-    Examples
-    --------
-    >>> from crosslevel.binned.counts.cells import bins_from_edges
-    >>> from crosslevel.binned.counts.histogram import fit_counts
-    >>> check = leave_one_out(fit_counts(bins_from_edges([0, 10, 20, 30, 40], cell=2), [90, 60, 40, 30]))
-    >>> check.log_density.shape
-    (4,)
-    """
-    if fit.likelihood != "poisson":
-        raise InputError(
-            f"leave-one-out is for Poisson fits, and this one is {fit.likelihood}; score it on data that were left out."
-        )
-    rng = np.random.default_rng(seed)
-    score, pit = np.empty(len(fit.totals)), np.empty(len(fit.totals))
-    for b, y in enumerate(fit.totals):
-        if step is not None and b:
-            step()
-        others = np.arange(len(fit.totals)) != b
-        if not fit.totals[others].sum() > 0:
-            score[b], pit[b] = np.nan, np.nan
-            continue
-        curve = average_curve(fit.bins.keep(others), PoissonBins(fit.totals[None, others]))
-        score[b], pit[b] = _held_out(fit.bins.C[b], y, curve.mean, curve.covariance, n_draws, rng)
-    return LeaveOneOut(score, pit)
-
-
-def leave_one_out_pooled(fit: PooledFit, n_draws: int = 500, seed: int = 0, step: Step | None = None) -> LeaveOneOut:
+def leave_one_out_pooled(fit: PooledFit, n_draws: int = 500, seed: int = 0) -> LeaveOneOut:
     """Predict each bin of each area from the area's other bins and the shared curve, (N, B).
 
     The shared curve and the scales of the departures still hold the bin that is left out, one of N areas.
-
-    Examples
-    --------
-    >>> from crosslevel.binned.counts.cells import bins_from_edges
-    >>> from crosslevel.binned.counts.pooled import pool_counts
-    >>> fit = pool_counts(bins_from_edges([0, 10, 20, 30], cell=2), np.array([[90.0, 60, 30], [10, 12, 3]]))
-    >>> leave_one_out_pooled(fit).pit.shape
-    (2, 3)
     """
     rng = np.random.default_rng(seed)
     score, pit = np.full(fit.totals.shape, np.nan), np.full(fit.totals.shape, np.nan)
     bins = fit.bins
     expected = np.exp(fit.shared.mean) @ bins.C.T
     for b in range(bins.n_bins):
-        if step is not None and b:
-            step()
         others = fit.totals.copy()
         others[:, b] = np.nan
         seen = ~np.isnan(others)
