@@ -41,7 +41,6 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
         lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
         lambda: ecological.king(GROUPS, OUTCOMES, esigma=5e-324),
-        lambda: cl.Polygons.join(SQUARES, None),
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),
         lambda: cl.MeanEmbedding(unknown=2.5).fit(cl.People({"p": [1, 2], "x": [1.0, 2.0]}, by="p")),

@@ -164,7 +164,6 @@ def test_shares_of_trials_are_recovered():
     fit = fit_counts(
         cut(np.arange(0, 31, 5)),
         (trials * rate.reshape(6, 5).mean(axis=1)).round(),
-        likelihood="binomial",
         trials=trials,
     )
     draws = expected(fit)

@@ -126,7 +126,6 @@ def fit_counts(
     bins: CountBins,
     totals: FloatArray | Sequence[float],
     *,
-    likelihood: str = "poisson",
     trials: FloatArray | None = None,
     preserve: bool | None = None,
     kernels: Sequence[str] = KERNELS,
@@ -143,9 +142,8 @@ def fit_counts(
     bins : CountBins
     totals : (B,)
         Counts; fractions (weighted counts) are allowed, but then no whole counts are drawn.
-    likelihood : {"poisson", "binomial"}
-        "binomial" learns a share: ``totals`` of ``trials``, its chance the mean of expit(f) over the bin.
-    trials : (B,), for a binomial
+    trials : (B,), optional
+        Learn a share: ``totals`` of these, its chance the mean of expit(f) over the bin.
     preserve : bool, optional
         Keep the totals in every draw; by default where bins are disjoint or nested.
 
@@ -164,14 +162,13 @@ def fit_counts(
         said = (
             f"{int(outside.sum())} cells between {where[0]} and {where[1]} lie in no observed bin; they are inferred from the others.",
         )
-    if likelihood == "binomial":
-        assert trials is not None
+    if trials is not None:
         seen = trials > 0  # a bin without trials says nothing
         averaged = bins.with_rows(bins.averages[seen])
         shares = BinomialBins(y[None, seen], trials[None, seen])
         curve = average_curve(averaged, shares, kernels, roughness, step=step)
         said += _missed(np.flatnonzero(seen), y[seen] / trials[seen], special.expit(curve.bins), trials[seen])
-        return CountFit(averaged, y[seen], curve, likelihood, False, said)
+        return CountFit(averaged, y[seen], curve, "binomial", False, said)
     if not bins.disjoint:
         differenced = difference_nested(bins, y)
         if differenced is not None:
@@ -179,7 +176,7 @@ def fit_counts(
         else:
             said += ("some bins overlap: their counts are taken as independent, as from different people.",)
     curve = average_curve(bins, PoissonBins(y[None, :]), kernels, roughness, step=step)
-    return CountFit(bins, y, curve, likelihood, bins.disjoint if preserve is None else preserve, said)
+    return CountFit(bins, y, curve, "poisson", bins.disjoint if preserve is None else preserve, said)
 
 
 def _missed(rows: Int64Array, share: FloatArray, fitted: FloatArray, trials: FloatArray) -> tuple[str, ...]:

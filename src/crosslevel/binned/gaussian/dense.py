@@ -160,7 +160,7 @@ class Conditioned:
 
 @dataclass(frozen=True, eq=False)
 class DensePosterior(Conditioned):
-    """Posterior with exact covariances, or sums over points; see `crosslevel.binned.gaussian.model.Posterior`."""
+    """Posterior with exact covariances, or sums over points."""
 
     kernel: Kernel
     logs: FloatArray

@@ -206,7 +206,7 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class FeaturePosterior:
-    """Posterior of the coefficients; see `crosslevel.binned.gaussian.model.Posterior`."""
+    """Posterior of the coefficients."""
 
     solver: FeatureSolver
     logs: FloatArray

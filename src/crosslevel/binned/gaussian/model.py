@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -84,47 +84,6 @@ class LeftOut:
 
     mean: FloatArray
     variance: FloatArray
-
-
-class Posterior(Protocol):
-    """The posterior at given hyperparameters."""
-
-    @property
-    def log_evidence(self) -> float:
-        """Log marginal likelihood."""
-
-    @property
-    def level(self) -> float:
-        """Prior mean of f: given, or estimated by generalized least squares."""
-
-    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
-        """Predict ``scale`` times the integral of f over ``regions``, without noise."""
-
-    def left_out(self) -> LeftOut:
-        """Predict each observation from the others, in closed form, at the same hyperparameters and level."""
-
-
-class Solver(Protocol):
-    """One way to compute the posterior.
-
-    Attributes
-    ----------
-    name : {"dense", "features"}
-    error : float
-        Relative error of covariances; 0 for exact solvers, nan where it was not measured.
-    """
-
-    name: str
-    error: float
-
-    def describe(self) -> str:
-        """Say how the numbers are computed."""
-
-    def objective(self, logs: FloatArray, noise: float) -> Objective:
-        """Give the log marginal likelihood with its gradient."""
-
-    def condition(self, logs: FloatArray, noise: float) -> Posterior:
-        """Give the posterior."""
 
 
 def check_finite_numbers(*numbers: FloatArray | float) -> None:
