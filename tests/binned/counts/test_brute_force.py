@@ -7,9 +7,8 @@ import pytest
 from scipy import special, stats
 
 from crosslevel.binned import BinnedCountGP, Intervals
-from crosslevel.binned.counts.candidates import candidates
 from crosslevel.binned.counts.cells import bins_from_intervals
-from crosslevel.binned.counts.curve import flat_mean
+from crosslevel.binned.counts.curve import candidates, flat_mean
 from crosslevel.binned.counts.histogram import fit_counts
 from crosslevel.binned.counts.likelihoods import BinomialBins, PoissonBins
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.binned.counts.candidates import KERNELS
+from crosslevel.binned.counts.curve import KERNELS
 from crosslevel.binned.counts.model import fit_count_model
 from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, region_draws
 from crosslevel.binned.counts.targets import cut_regions

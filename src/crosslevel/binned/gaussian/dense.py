@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from crosslevel.binned.gaussian.covariances import Layout, lay_out, prior_covariance, variances
-from crosslevel.binned.gaussian.kernels import Kernel
+from crosslevel.binned.gaussian.covariances import Kernel, Layout, lay_out, prior_covariance, variances
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.errors import InputError

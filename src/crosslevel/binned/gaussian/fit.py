@@ -9,9 +9,9 @@ import numpy as np
 from scipy import stats
 
 from crosslevel.binned.gaussian import sines
+from crosslevel.binned.gaussian.covariances import Kernel
 from crosslevel.binned.gaussian.dense import Conditioned, DensePosterior, DenseSolver, measure_error
 from crosslevel.binned.gaussian.features import FeaturePosterior, FeatureSolver, FewPosterior, search_windows
-from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.gaussian.model import Predicted, Problem
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.errors import ConvergenceError, InputError
