@@ -49,9 +49,9 @@ class Fits:
         begun = time.perf_counter()
         found = aggregate.fit_aggregate(*given, **options)
         self.seconds.append(time.perf_counter() - begun)
-        self.rounds.append(found.rounds)
-        if found.change > aggregate.CLOSE:
-            self.restless.append(found.change)
+        self.rounds.append(found.search.rounds)
+        if found.search.change > aggregate.CLOSE:
+            self.restless.append(found.search.change)
         return found
 
 
@@ -84,7 +84,7 @@ def hide_some(own: pa.Table, places: pa.Table, columns: list[str], labels: Seque
             told = [c for c in LABELS[name].hidden if c in columns]
             bins, cuts = comparison(model, people, [c for c in columns if c not in told][:2])
             (label,) = read_labels({name: f"{name} = 1"}, {name: told}, people, model)
-            hidden_labels.hide(model, people, bins, cuts, label, 1, (0.0, 1.0))
+            hidden_labels.hide(model, people, bins, cuts, label, (0.0, 1.0))
             ended["converged"] += 2
         except ConvergenceError as error:
             ended[f"{name}: {error}"] += 1

@@ -49,7 +49,7 @@ def differences(model: cl.EcologicalInference, truth: dict[str, dict[str, float]
     """Count differences between groups that exclude zero, and those of the right sign."""
     sure = right = 0
     for variable in VARIABLES:
-        found = model.estimate(by=variable, rollup="all", contrast="difference", n_draws=DRAWS)
+        found = model.estimate(by=variable, rollup="all", n_draws=DRAWS).contrast()
         for first, second, low, high in zip(
             found[found.keys[0]], found[found.keys[1]], found["conf_low"], found["conf_high"], strict=True
         ):

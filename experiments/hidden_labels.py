@@ -408,7 +408,7 @@ def page(
     everything = learner.learn(list(learner.labels))
     worse = [name for name, s in learned.items() if s["error"] > s["neighborhood_error"]]
     names = model.model_.bins.names
-    reliable = ", ".join(f"{n} {r:.2f}" for n, r in zip(names, model.model_.reliability, strict=True))
+    reliable = ", ".join(f"{n} {r:.2f}" for n, r in zip(names, model.model_.measured.reliability, strict=True))
     return (PAGE_TEXT if fifteen else NATION_TEXT).format(
         n=f"{n:,}",
         places=len(model.places_.keys),

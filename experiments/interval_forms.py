@@ -78,7 +78,10 @@ class Tried(AsShipped):
             give = hidden_errors._within_places if level == "places" else hidden_errors._over_places
             out[level] = {d.name: give(state, d) for d in groups}
             if self.form.estimated:
-                out[level] = {n: replace(e, contextual=e.contextual / keep**2) for n, e in out[level].items()}
+                out[level] = {
+                    n: replace(e, variances=replace(e.variances, contextual=e.variances.contextual / keep**2))
+                    for n, e in out[level].items()
+                }
         return out
 
 

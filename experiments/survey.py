@@ -48,7 +48,7 @@ from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
 from crosslevel.ecological.persons.hidden_labels import Label, hide
 from crosslevel.ecological.persons.labels import comparison, read_labels
 from crosslevel.ecological.persons.learner import solve_columns, solve_selection
-from crosslevel.ecological.persons.model import cell_logits
+from crosslevel.ecological.persons.model import Kinds, cell_logits
 from crosslevel.ecological.persons.poststratification import direct_rates, mrp_rates, regress
 from crosslevel.ecological.persons.respondents import Respondents, spread_rows
 from crosslevel.ecological.persons.survey import (
@@ -103,7 +103,7 @@ class Asked:
 def prepare(model: cl.EcologicalInference, bins: Bins, cuts: list, label: Label) -> Asked:
     """Hide a label, and count the people of the other half by what may be asked."""
     people, places = model.people_, model.places_
-    half = hide(model, people, bins, cuts, label, 1, (0.0, 1.0))[0]
+    half = hide(model, people, bins, cuts, label, (0.0, 1.0))[0]
     known = people.expression(" and ".join(f"{quoted(c)} is not null" for c in label.query.columns), "labels")
     found = count_people(people, bins, places.keys, Labels((), (("has", label.query),), half=model.seed_), only=known)
     has, first = (np.array([j in matched for _, matched in found.labels])[found.label] for j in (0, 1))
@@ -153,32 +153,30 @@ class World:
     """What every survey of a label needs."""
 
     asked: Asked
-    levels: AnyArray
+    kinds: Kinds
     prior: EffectPrior
 
     def rows(self, respondents: Respondents) -> SurveyRows:
         """Spread respondents over places; they say where they live."""
         half = self.asked.half
-        found = spread_rows(respondents, 0, half.pairs, self.levels, half.people, self.asked.kept)
+        found = spread_rows(respondents, 0, self.kinds.pairs, self.kinds.levels, half.people, self.asked.kept)
         assert found is not None
         return found
 
     def fuse(self, rows: SurveyRows, selection: float | FloatArray) -> SurveyPosterior:
         """Fit totals and survey."""
-        half = self.asked.half
-        sets = (pairs_of(half.structure), self.prior, half.pairs, self.levels, half.total, rows, selection)
-        return fuse(half.structure, *sets)
+        return fuse(self.kinds, self.prior, self.asked.half.total, rows, selection)
 
 
 def world_of(model: cl.EcologicalInference, asked: Asked, tau: float | None = None) -> World:
     """Make the prior of a label: that of the totals, with the shipped confounding or another tau."""
     half, effects = asked.half, asked.half.structure
-    n = len(effects.sizes)
+    kinds = replace(half.kinds, crossed=pairs_of(effects))
     shrinkage = allowance_of(model.model_, None).shrinkage
     keep = 1.0 - np.repeat([shrinkage.get(name, 0.0) for name in half.columns], effects.sizes)
     constants = SHIPPED if tau is None else replace(SHIPPED, tau=tau)
-    prior = effect_prior(effects, half.effects, half.effect_covariance, keep, constants, pairs_of(effects))
-    return World(asked, half.codes[:, :n] - effects.first[:n], prior)
+    prior = effect_prior(effects, half.effects, half.effect_covariance, keep, constants, kinds.crossed)
+    return World(asked, kinds, prior)
 
 
 def told(g: Groups, sd: FloatArray) -> tuple[AnyArray, FloatArray]:
@@ -192,9 +190,9 @@ def compared(
     world: World, rows: SurveyRows, theta: FloatArray, covariance: FloatArray, crossed: bool = True
 ) -> dict[str, tuple[FloatArray, ...]]:
     """Give logit, its sd, truth and slopes of the groups of every column and crossing, their contrasts, and errors in places."""
-    half, effects = world.asked.half, world.asked.half.structure
-    problem = Likelihood(effects, pairs_of(effects), half.pairs, world.levels, half.total, rows)
-    at = problem.at(np.concatenate([theta, np.zeros(problem.n_levels + problem.n_surveys)]))
+    half, pairs = world.asked.half, world.kinds.pairs
+    problem = Likelihood(world.kinds, half.total, rows)
+    at = problem.plain(theta)
 
     def over(groups: Sequence[Groups]) -> list[tuple[FloatArray, ...]]:
         out = []
@@ -206,13 +204,13 @@ def compared(
         return out
 
     nation, crossings = over(half.dimensions), over(half.crossings) if crossed else []
-    eta = cell_logits(theta, problem.codes)[half.pairs.cell]
-    p = special.expit(eta + at.f[half.pairs.place])
+    eta = cell_logits(theta, world.kinds.codes)[pairs.cell]
+    p = special.expit(eta + at.f[pairs.place])
     errors, people = [], []
     for g in half.dimensions:
-        row, size = half.pairs.place * len(g.names) + g.group, len(half.total) * len(g.names)
-        weight = np.bincount(row, half.pairs.weight, size)
-        rate = np.bincount(row, half.pairs.weight * p, size) / np.maximum(weight, 1e-300)
+        row, size = pairs.place * len(g.names) + g.group, len(half.total) * len(g.names)
+        weight = np.bincount(row, pairs.weight, size)
+        rate = np.bincount(row, pairs.weight * p, size) / np.maximum(weight, 1e-300)
         shown = (g.count.ravel() >= LEAST_PEOPLE) & (weight > 0)
         errors.append((rate - (g.yes / np.maximum(g.weight, 1e-9)).ravel())[shown])
         people.append(g.weight.ravel()[shown])
@@ -268,8 +266,9 @@ def raw(world: World, respondents: Respondents) -> dict[str, tuple[FloatArray, .
         if len(g.telling.columns) != 1:
             continue
         column = g.telling.columns[0]
-        level, n = world.levels[half.pairs.cell, column], half.structure.sizes[column]
-        count = np.bincount(level * len(g.names) + g.group, half.pairs.weight, n * len(g.names)).reshape(n, -1)
+        pairs, n = world.kinds.pairs, half.structure.sizes[column]
+        level = world.kinds.levels[pairs.cell, column]
+        count = np.bincount(level * len(g.names) + g.group, pairs.weight, n * len(g.names)).reshape(n, -1)
         group = count.argmax(axis=1)[respondents.levels[:, column]]
         answered = (respondents.successes[0], respondents.trials[0], group, len(g.names))
         rate, low, high = (np.clip(v, 1e-3, 1 - 1e-3) for v in direct_rates(*answered, 1.96))
@@ -281,14 +280,12 @@ def raw(world: World, respondents: Respondents) -> dict[str, tuple[FloatArray, .
 
 def regressed(world: World, rows: SurveyRows) -> dict[str, dict[str, tuple[FloatArray, ...]]]:
     """Regress the survey by itself, and give groups as it says and as they are when shifted to the totals."""
-    half, effects = world.asked.half, world.asked.half.structure
+    half = world.asked.half
     areas = (np.arange(len(half.total)), world.asked.state)
-    pairs = pairs_of(effects)
-    found = regress(effects, pairs, rows, areas)
+    found = regress(world.kinds, rows, areas)
     out = []
     for g in half.dimensions:
-        groups = (half.people, areas, g.group, len(g.names))
-        rate, sd = mrp_rates(found, effects, pairs, half.pairs, world.levels, *groups)
+        rate, sd = mrp_rates(found, world.kinds, half.people, areas, g.group, len(g.names))
         shown, T = told(g, sd)
         out.append((special.logit(rate)[shown], sd[shown], T[shown]))
     alone = {"nation": tuple(np.concatenate(v) for v in zip(*out, strict=True))}

@@ -74,7 +74,7 @@ def page(model: cl.EcologicalInference, people: int, seconds: float) -> str:
         states = model.estimate(by="eth5", rollup="st", n_draws=N_DRAWS)
     some = [r for r in rows(states, ["eth5"], ("st",)) if r[0] in STATES]
     names = model.model_.bins.names
-    reliable = ", ".join(f"{n} {r:.2f}" for n, r in zip(names, model.model_.reliability, strict=True))
+    reliable = ", ".join(f"{n} {r:.2f}" for n, r in zip(names, model.model_.measured.reliability, strict=True))
     return TEXT.format(
         people=f"{people:,}",
         places=len(model.places_.keys),

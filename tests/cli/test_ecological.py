@@ -144,7 +144,19 @@ def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
     options += ("--model", "regression")
     more = ("--degrees", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
     told = json.loads(
-        crosslevel(*asked, *options, *more, "--rollup", "all", "--contrast", "difference", "--json", cwd=folder).out
+        crosslevel(
+            *asked,
+            *options,
+            *more,
+            "--rollup",
+            "all",
+            "--contrast",
+            "difference",
+            "--reference",
+            "1",
+            "--json",
+            cwd=folder,
+        ).out
     )
     rows = told["answers"]["sex-everywhere"]["rows"]
     assert [(r["sex"], r["against"], r["outcome"]) for r in rows] == [(2, "1", "dem"), (2, "1", "rep")]
@@ -166,10 +178,10 @@ def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
     )
     with quiet():
         model.fit(people, two)
-    expected = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
+    expected = model.estimate(by="sex", rollup="all", n_draws=60).contrast(reference=1)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
     told = json.loads(
-        crosslevel(*asked, *options, "--estimate", "sex", "--denominator", "turnout", "--json", cwd=folder).out
+        crosslevel(*asked, *options, "--estimate", "sex", "--share-of", "turnout", "--json", cwd=folder).out
     )
     assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
 
@@ -217,7 +229,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         ((), "nothing is asked; write for example --estimate sex"),
         (("--rollup", "state", "--out", "o"), "--rollup goes with --estimate, which is missing"),
         (("--estimate", "sx"), "--estimate sx is not a column"),
-        (("--estimate", "sex", "--denominator", "turnout"), "--denominator turnout needs turnout"),
+        (("--estimate", "sex", "--share-of", "turnout"), "--share-of turnout needs turnout"),
         (("--estimate", "sex", "--polygons", "map.geojson"), "--polygons goes with --report, which is missing"),
         (
             ("--estimate", "sex", "--cross-validate", "3", "--leave-out", "state"),

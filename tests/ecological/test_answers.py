@@ -16,14 +16,12 @@ from crosslevel.data.simulate import nation
 from crosslevel.data.simulate.nation import Nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
-from crosslevel.ecological.answers import Setting, answer
+from crosslevel.ecological.answers import Drawn, Setting, answer
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.quantities import (
-    Block,
     Quantity,
     Rollup,
     Sums,
-    contrast_block,
     facts,
     goodman_fit,
     goodman_rates,
@@ -32,6 +30,7 @@ from crosslevel.ecological.subgroups import REST, Partition, Question
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.results import Estimates, Provenance
+from crosslevel.results.contrasts import Joint
 
 DRAWS = 40
 
@@ -39,22 +38,19 @@ DRAWS = 40
 class Stub:
     """A model whose logits are given: one column per part, whichever places are asked for."""
 
-    def __init__(self, partitions: list[Partition], *f: np.ndarray, block: int = 1_000_000) -> None:
-        self.partitions, self.f, self.block = partitions, f, block
+    def __init__(
+        self, partitions: list[Partition], *f: np.ndarray, block: int = 1_000_000, confounded: bool = False
+    ) -> None:
+        self.partitions, self.f, self.block, self.confounded = partitions, f, block, confounded
 
-    def logits(self, places: slice, parts: list[np.ndarray], n_draws: int, seed: int) -> list[list[np.ndarray]]:
-        for part, index in zip(self.partitions, parts, strict=True):
-            assert set(part.place[index]) <= set(range(places.start, places.stop))
-        return [[f[:, index].copy() for f in self.f] for index in parts]
-
-    def confounded(
-        self, number: int, places: slice, index: np.ndarray, logits: list[np.ndarray], seed: int
-    ) -> list[np.ndarray]:
-        """Move every part by deviates of its own, whichever other places are asked for."""
-        return [f + np.random.default_rng(1).normal(size=self.f[0].shape)[:, index] for f in logits]
-
-    def distance(self, number: int, parts: np.ndarray) -> np.ndarray:
-        return parts / 10
+    def draw(self, number: int, places: slice, parts: np.ndarray, n_stages: int) -> Drawn:
+        """Confounding moves every part by deviates of its own, whichever other places are asked for."""
+        assert set(self.partitions[number].place[parts]) <= set(range(places.start, places.stop))
+        plain = [f[:, parts].copy() for f in self.f[:n_stages]]
+        wide = None
+        if self.confounded:
+            wide = [f + np.random.default_rng(1).normal(size=self.f[0].shape)[:, parts] for f in plain]
+        return Drawn(plain, wide, parts / 10)
 
 
 def partition(levels: list[str] | None = None) -> Partition:
@@ -91,16 +87,14 @@ def ask(
     rollup: Rollup,
     *f: np.ndarray,
     totals: Totals = TOTALS,
-    denominator: str = "voters",
+    share_of: str = "voters",
     match_totals: bool = True,
-    contrast: str | None = None,
-    reference: object = None,
     parts: list[Partition] | None = None,
     several: bool = False,
     interval: str = "model",
     block: int = 1_000_000,
 ) -> Estimates:
-    question = Question(rollup, denominator, contrast, reference, 0.9, len(f[0]), 0, interval)
+    question = Question(rollup, share_of, 0.9, len(f[0]), 0, interval)
     setting = Setting(
         totals,
         match_totals,
@@ -112,7 +106,8 @@ def ask(
         {},
         SHIPPED if interval == "confounding" else None,
     )
-    return answer(Stub(parts or [partition()], *f, block=block), question, setting)
+    stub = Stub(parts or [partition()], *f, block=block, confounded=interval == "confounding")
+    return answer(stub, question, setting)
 
 
 def test_without_accounting_a_place_is_its_logit() -> None:
@@ -196,11 +191,11 @@ def test_voters_weigh_roll_ups() -> None:
         voters = turnout[:, at].mean(axis=0) * part.weight[at]
         y = (VOTES.successes[1] / VOTES.successes[0])[part.place[at]]
         assert found["neighborhood"][row] == pytest.approx(voters @ y / voters.sum())
-    people = ask(ALL, f, g, totals=VOTES, denominator="people", match_totals=False)
+    people = ask(ALL, f, g, totals=VOTES, share_of="people", match_totals=False)
     at = np.flatnonzero(part.level == 0)
     w = part.weight[at] / part.weight[at].sum()
     np.testing.assert_allclose(np.asarray(people.draws)[:, 0], (turnout * choice)[:, at] @ w, rtol=1e-12)
-    only = ask(ALL, f, g, totals=VOTES, denominator="turnout", match_totals=False)
+    only = ask(ALL, f, g, totals=VOTES, share_of="turnout", match_totals=False)
     np.testing.assert_allclose(np.asarray(only.draws)[:, 0], turnout[:, at] @ w, rtol=1e-12)
 
 
@@ -243,7 +238,7 @@ def test_contrasts_are_of_the_draws() -> None:
     f = logits(9)
     places = ask(HERE, f)
     draws = np.asarray(places.draws)
-    found = ask(HERE, f, contrast="difference")
+    found = places.contrast()
     assert found["town"].tolist() == ["a", "b", "c"]  # d has one subgroup only
     assert found["kind"].tolist() == ["y"] * 3
     assert found["against"].tolist() == ["x"] * 3
@@ -252,45 +247,65 @@ def test_contrasts_are_of_the_draws() -> None:
     np.testing.assert_allclose(found["std_error"], joint.std(axis=0), rtol=1e-10)
     np.testing.assert_allclose(found["conf_high"], np.quantile(joint, 0.95, axis=0), rtol=1e-10)
     np.testing.assert_allclose(found["neighborhood"], 0.0, atol=1e-15)
-    other = ask(HERE, f, contrast="difference", reference="y")
+    other = places.contrast("difference", reference="y")
     np.testing.assert_allclose(other["estimate"], -found["estimate"], rtol=1e-10)
-    ratio = ask(HERE, f, contrast="ratio", reference="x")
+    ratio = places.contrast("ratio", reference=("x",))
     np.testing.assert_allclose(ratio["estimate"], np.median(draws[:, [1, 3, 5]] / draws[:, [0, 2, 4]], axis=0))
     np.testing.assert_allclose(ratio["neighborhood"], 1.0)
-    nation_ = ask(ALL, f, contrast="difference")
-    assert nation_.keys == ("kind", "against")
-    with pytest.raises(InputError, match="reference="):
-        ask(HERE, f, contrast="difference", reference="z")
+    assert ask(ALL, f).contrast().keys == ("kind", "against")
+    assert places.select(town="b").contrast().equals(found.select(town="b"))
+    named = places.with_labels({"kind": {"x": "men", "y": "women"}}).contrast(reference="men")
+    assert named["kind"].tolist() == ["women"] * 3
+
+
+def test_confounding_widens_contrasts_and_moves_nothing() -> None:
+    f = np.random.default_rng(3).normal(scale=0.1, size=(4000, 8))
+    plain, wide = (ask(HERE, f, interval=i) for i in ("model", "confounding"))
+    for kind in ("difference", "ratio"):
+        one, two = plain.contrast(kind), wide.contrast(kind)
+        np.testing.assert_allclose(two["estimate"], one["estimate"], rtol=1e-12)
+        np.testing.assert_array_equal(two["model_low"], one["conf_low"])
+        assert (two["conf_high"] > two["model_high"]).all()
+
+
+def test_contrasts_that_cannot_be_made_are_refused() -> None:
+    found, f = ask(HERE, logits(9)), logits(10)
+    alone = replace(partition(), level=np.where(partition().level == 1, REST, partition().level))
+    for refused, asked in (
+        (found, {"reference": "z"}),
+        (found, {"kind": "product"}),
+        (replace(found, joint=None), {}),
+        (Estimates.from_json(found.to_json()), {}),
+        (ask(HERE, f, parts=[alone]), {}),
+    ):
+        with pytest.raises(InputError):
+            refused.contrast(**asked)
 
 
 def test_three_levels_are_compared_pairwise_within_outcomes() -> None:
     rng = np.random.default_rng(0)
     draws = rng.uniform(size=(10, 6))
-    keys = {"kind": ["x", "y", "z"] * 2, "outcome": ["red"] * 3 + ["blue"] * 3}
-    near = np.arange(6.0)
-    found = contrast_block(
-        Block(keys, draws, {"estimate": draws.mean(axis=0), "neighborhood": near}), ["kind"], "difference", None
-    )
-    assert list(zip(found.keys["kind"], found.keys["against"], strict=True)) == [("y", "x"), ("z", "x"), ("z", "y")] * 2
+    columns = {"kind": ["x", "y", "z"] * 2, "outcome": ["red"] * 3 + ["blue"] * 3, "estimate": draws.mean(axis=0)}
+    made = {"keys": ["kind", "outcome"], "method": "m", "provenance": Provenance.of(call="test")}
+    estimates = Estimates.build(columns, level=None, interval="none", **made)
+    found = replace(
+        estimates, level=0.9, interval="posterior", draws=draws, joint=Joint(draws, None, ("kind",))
+    ).contrast()
+    pairs = list(zip(found["kind"], found["against"], strict=True))
+    assert pairs == [("y", "x"), ("z", "x"), ("z", "y")] * 2
     np.testing.assert_allclose(found.draws[:, 4], draws[:, 5] - draws[:, 3])
-    np.testing.assert_allclose(found.columns["estimate"], found.draws.mean(axis=0))
-    with pytest.raises(InputError):
-        contrast_block(
-            Block({"kind": ["x"]}, draws[:, :1], {"estimate": near[:1], "neighborhood": near[:1]}),
-            ["kind"],
-            "ratio",
-            None,
-        )
+    np.testing.assert_allclose(found["estimate"], found.draws.mean(axis=0))
 
 
 def test_a_ratio_by_zero_has_no_interval_and_says_so() -> None:
-    f = logits(10)
     totals = Totals(("yes",), np.array([[0.0, 40, 10, 35]]), TOTALS.trials, False)  # nobody in place a
-    found = ask(HERE, f, totals=totals, contrast="ratio")
+    before = ask(HERE, logits(10), totals=totals)
+    found = before.contrast("ratio")
     table = found.to_frame("pandas").set_index("town")
     assert table.loc["a", ["estimate", "std_error", "conf_low", "conf_high"]].isna().all()
     assert table.loc[["b", "c"], ["estimate", "std_error", "conf_low", "conf_high"]].notna().all().all()
-    assert any("divide by a rate that can be zero" in w for w in found.warnings)
+    assert found.draws is None
+    assert len(found.warnings) == len(before.warnings) + 1
 
 
 def test_absent_subgroups_are_counted() -> None:
@@ -373,12 +388,12 @@ def test_the_order_of_people_changes_rounding_only(world: Nation, expected: Esti
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-@pytest.mark.parametrize("denominator", ["voters", "people", "turnout"])
-def test_a_subgroup_of_everybody_is_the_place(world: Nation, denominator: str) -> None:
+@pytest.mark.parametrize("share_of", ["voters", "people", "turnout"])
+def test_a_subgroup_of_everybody_is_the_place(world: Nation, share_of: str) -> None:
     places = world.places
-    found = solve(*nouns(world, "population"), subgroups={"everybody": "age >= 0"}, denominator=denominator)
+    found = solve(*nouns(world, "population"), subgroups={"everybody": "age >= 0"}, share_of=share_of)
     dem, votes, population = (np.asarray(places[c], dtype=float) for c in ("dem", "votes", "population"))
-    rate = {"voters": dem / votes, "people": dem / population, "turnout": votes / population}[denominator]
+    rate = {"voters": dem / votes, "people": dem / population, "turnout": votes / population}[share_of]
     np.testing.assert_allclose(found["estimate"], rate, rtol=1e-12)
     np.testing.assert_allclose(found["std_error"], 0.0, atol=1e-15)
     np.testing.assert_allclose(found["conf_low"], rate, rtol=1e-12)

@@ -218,7 +218,7 @@ def test_the_summary_prints_what_matters(model):
 
 
 def test_provenance_tells_call_seed_and_data(model, world, people):
-    found = model.estimate(subgroups={"old": "age >= 65"}, rollup="state", denominator="voters", n_draws=60, level=0.9)
+    found = model.estimate(subgroups={"old": "age >= 65"}, rollup="state", share_of="voters", n_draws=60, level=0.9)
     assert found.provenance.call == (
         "DistributionRegression(hyperparameters={'effect_variance': 2.0, 'spatial': 0.1, 'length': 400.0, 'nugget': 0.02}, "
         "n_features=64).fit(People(by='region', weight='weight', categorical=['sex']), "

@@ -60,7 +60,7 @@ CASES = [
 def test_votes_and_successes_add_up_in_every_draw(n: int, exhaustive: bool, turnout: bool) -> None:
     totals, counts = world(n, exhaustive=exhaustive, turnout=turnout)
     share = shares()
-    found, _ = quantities(logits(totals), totals, share, PLACE, denominator="voters")
+    found, _ = quantities(logits(totals), totals, share, PLACE, share_of="voters")
     base = totals.trials[0]
     for quantity, count in zip(found, counts, strict=True):
         got = people_of(quantity.numerator, share) * base
@@ -102,14 +102,14 @@ def test_without_accounting_rates_are_those_of_the_logits() -> None:
 def test_turnout_and_shares_of_people() -> None:
     totals, counts = world(2, exhaustive=True, turnout=True)
     share, f = shares(), logits(totals)
-    people, _ = quantities(f, totals, share, PLACE, denominator="people")
+    people, _ = quantities(f, totals, share, PLACE, share_of="people")
     assert [q.denominator for q in people] == [None, None]
     np.testing.assert_allclose(people_of(people[1].numerator, share), np.tile(counts[1] / 1000, (DRAWS, 1)), atol=1e-12)
     only = Totals(("turnout",), totals.successes[:1], totals.trials[:1], True)
-    turnout, _ = quantities(f[:1], only, share, PLACE, denominator="turnout")
+    turnout, _ = quantities(f[:1], only, share, PLACE, share_of="turnout")
     assert [q.outcome for q in turnout] == ["turnout"]
     np.testing.assert_allclose(people_of(turnout[0].numerator, share), np.tile(totals.successes[0] / 1000, (DRAWS, 1)))
-    voters, _ = quantities(f, totals, share, PLACE, denominator="voters")
+    voters, _ = quantities(f, totals, share, PLACE, share_of="voters")
     assert voters[0].denominator is not None
     np.testing.assert_allclose(voters[0].denominator, turnout[0].numerator)
 
@@ -129,7 +129,7 @@ def test_places_where_nobody_is_asked_again_have_no_shift() -> None:
 def test_rates_stay_inside_the_bounds(n: int, exhaustive: bool, turnout: bool, of: str) -> None:
     totals, counts = world(n, exhaustive=exhaustive, turnout=turnout)
     share = shares(3)
-    found, _ = quantities(logits(totals, 6.0), totals, share, PLACE, denominator=of)
+    found, _ = quantities(logits(totals, 6.0), totals, share, PLACE, share_of=of)
     known = facts(totals, share, PLACE, of)
     for quantity, fact, count in zip(found, known, counts, strict=True):
         rate = quantity.numerator / (1.0 if quantity.denominator is None else quantity.denominator)

@@ -94,9 +94,7 @@ def test_hyperparameters_for_all_questions_or_for_each():
 def question(found=None, by=("sex",), **options):
     asked = {
         "rollup": None,
-        "denominator": "voters",
-        "contrast": None,
-        "reference": None,
+        "share_of": "voters",
         "level": 0.95,
         "n_draws": 100,
         "seed": 0,
@@ -107,10 +105,8 @@ def question(found=None, by=("sex",), **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"denominator": "votrs"},
-        {"denominator": "turnout"},
-        {"contrast": "minus"},
-        {"reference": 1},
+        {"share_of": "votrs"},
+        {"share_of": "turnout"},
         {"n_draws": 49},
         {"n_draws": 99.5},
         {"level": 95},
@@ -141,7 +137,7 @@ def test_roll_ups():
     assert numbers.labels == (9, 10)
     with pytest.raises(InputError, match="rollup="):
         question(places(state=["T", None, "T", "S"]), rollup="state")
-    assert question(places(population="adults"), denominator="turnout").denominator == "turnout"
+    assert question(places(population="adults"), share_of="turnout").share_of == "turnout"
 
 
 def test_the_call_tells_what_differs_from_the_defaults():

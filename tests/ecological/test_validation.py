@@ -47,9 +47,8 @@ def world(
         k[i] = value
     table = {"town": np.arange(Q), "yes": k, "all": np.full(Q, trials), "state": [f"s{i % 5}" for i in range(Q)]}
     places = read_places(table, "town", "yes", "all")
-    model = fit_regression(
-        M, np.ones(Q), Terms(Q, kind, xy, "plane", nugget, None), k[None], np.full((1, Q), trials), n_restarts=1
-    )
+    terms = Terms(Q, kind, xy, "plane", nugget, None)
+    model = fit_regression(M, np.ones(Q), terms, places.totals, n_restarts=1)
     return fitted_regression(model, places)
 
 
@@ -71,7 +70,7 @@ def refit(fitted: Any, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     t = model.terms
     few = t.take(kept)
     one = fit_regression(
-        model.embeddings[kept], np.ones(len(kept)), few, model.successes[:, kept], model.trials[:, kept], n_restarts=1
+        model.embeddings[kept], np.ones(len(kept)), few, fitted.places_.totals.take(kept), n_restarts=1
     )
     at = one.moments(0, model.embeddings[test], len(kept) + np.arange(len(test)), t.take(np.append(kept, test)))
     return at.mean, at.variance
@@ -161,7 +160,7 @@ def test_places_without_trials_at_the_last_question_are_predicted_but_not_scored
     k[0, 4] = 0
     fitted.places_ = fitted.places_.__class__(**{**vars(fitted.places_), "totals": Totals(("yes",), k, n, False)})
     m = fitted.model_
-    fitted.model_ = fit_regression(m.embeddings, np.ones(Q), m.terms, k, n, n_restarts=1)
+    fitted.model_ = fit_regression(m.embeddings, np.ones(Q), m.terms, fitted.places_.totals, n_restarts=1)
     found = run(fitted)
     assert np.isnan(found["truth"][4])
     assert np.isnan(found["log_density"][4])
@@ -174,7 +173,7 @@ def test_fixed_hyperparameters_stay_fixed() -> None:
     h = Hyperparameters(1.0, 0.2, 1.0, 0.1)
     m = fitted.model_
     totals = fitted.places_.totals
-    fitted.model_ = fit_regression(m.embeddings, np.ones(Q), m.terms, totals.successes, totals.trials, fixed=[h])
+    fitted.model_ = fit_regression(m.embeddings, np.ones(Q), m.terms, totals, fixed=[h])
     fitted.hyperparameters = {"effect_variance": 1.0}
     found = run(fitted, k=Q)
     one = Question(m.design, np.arange(1, Q), totals.successes[0], totals.trials[0])

@@ -201,7 +201,20 @@ OPTIONS = [
     *from_signature(
         cl.EcologicalInference.estimate,
         "Answer",
-        skip=("by", "subgroups", "where", "rollup", "reference", "people", "progress"),
+        skip=("by", "subgroups", "where", "rollup", "people", "progress"),
+    ),
+    Option(
+        "contrast",
+        help="Compare the subgroups of each place or roll-up with one another.",
+        choices=("difference", "ratio"),
+        panel="Answer",
+        needs=("estimate",),
+    ),
+    Option(
+        "reference",
+        help="The subgroup to compare with; each pair is compared otherwise.",
+        panel="Answer",
+        needs=("contrast",),
     ),
     Option(
         "learn_confounding",
@@ -333,9 +346,7 @@ def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
     found = read_places(places, given["by"], totals.pop("successes"), totals.pop("trials"), **totals)
     known = ("model",) if given.get("model") == "regression" else ("confounding", "model")
     defaults = inspect.signature(cl.EcologicalInference.estimate).parameters
-    options = {
-        n: given.get(n, defaults[n].default) for n in ("denominator", "contrast", "level", "n_draws", "reference")
-    }
+    options = {n: given.get(n, defaults[n].default) for n in ("share_of", "level", "n_draws")}
     options |= {"interval": read_interval(given.get("interval"), known), "seed": given.get("random_state", 0)}
     check_level(options["level"])
     for ask in asks:
@@ -402,14 +413,16 @@ def _learn(labels: list[str], model: Any, job: Job, survey: bool) -> None:
 def _answered(given: Given, job: Job, model: Any, asks: list[Ask]) -> dict[str, Estimates]:
     """Answer every question, roll-ups first, each in one pass over the people, and write each as soon as it is there."""
     answers: dict[str, Estimates] = {}
-    options = given.of("Answer", skip=("estimate", "rollup"))
+    options = given.of("Answer", skip=("estimate", "rollup", "contrast", "reference"))
     for ask in asks:
         for rollup in (*given.get("rollup", ()), None):
             where = given["by"] if rollup is None else None if rollup == EVERYWHERE else rollup
             with job.progress(f"{ask.words}, {'everywhere' if where is None else f'by {where}'}") as bar:
                 found = model.estimate(ask.by or None, ask.subgroups or None, rollup=rollup, progress=bar, **options)
+            if "contrast" in given:
+                found = found.contrast(given["contrast"], reference=given.get("reference"))
             name = free_name(ask.stem(where), answers)
-            answers[name] = found
+            found = answers[name] = replace(found, joint=None)  # large, and of no more use
             job.write(name, found)
     return answers
 

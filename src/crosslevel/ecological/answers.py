@@ -11,15 +11,35 @@ import numpy as np
 from crosslevel.data.frames import FrameKind
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.confounding import Confounding
-from crosslevel.ecological.quantities import Block, Sums, contrast_block, facts, goodman_rates, quantities
+from crosslevel.ecological.quantities import Block, Sums, facts, goodman_rates, quantities
 from crosslevel.ecological.subgroups import Partition, Question, Rollup
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
+from crosslevel.results.contrasts import Joint
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, IntArray
 
 KEPT_DRAWS = 5_000_000
-"""Draws of a larger answer are not kept in it: 40 MB."""
+"""Draws of a larger answer are not part of its files: 40 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Draws of parts of places.
+
+    Attributes
+    ----------
+    logits : list of (n_draws, m)
+        By question, as the model has them.
+    confounded : list of (n_draws, m) or None
+        The same with what the model does not know, where that is allowed for.
+    distance : (m,)
+        Of the parts from the places.
+    """
+
+    logits: list[FloatArray]
+    confounded: list[FloatArray] | None
+    distance: FloatArray
 
 
 class Source(Protocol):
@@ -40,16 +60,8 @@ class Source(Protocol):
     def block(self) -> int:
         """Logits to draw at a time."""
 
-    def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
-        """Draw the logits of parts of neighboring places: by partition, then by question, (n_draws, m) each."""
-
-    def confounded(
-        self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
-    ) -> list[FloatArray] | None:
-        """Allow for confounding in the logits of parts: by question, (n_draws, m)."""
-
-    def distance(self, number: int, parts: IntArray) -> FloatArray | None:
-        """Say how far parts of a partition lie from the places; None where distance has no meaning."""
+    def draw(self, number: int, places: slice, parts: IntArray, n_stages: int) -> Drawn:
+        """Draw the first questions of parts of neighboring places, the same whichever other places are asked for."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +94,13 @@ class Setting:
 def answer(source: Source, question: Question, setting: Setting) -> Estimates:
     """Draw, match totals, add up, and lay out."""
     totals, parts = setting.totals, source.partitions
-    if question.denominator == "turnout":
+    if question.share_of == "turnout":
         totals = Totals(("turnout",), totals.successes[:1], totals.trials[:1], True)
     asking = [_Asked(number, part, totals, question, setting) for number, part in enumerate(parts)]
     for places, index in _blocks(source, len(totals.trials[0]), question.n_draws):
-        logits = source.logits(places, index, question.n_draws, question.seed)
-        for one, mine, f in zip(asking, index, logits, strict=True):
-            if len(mine):
-                f = f[: len(totals.trials)]
-                wide = source.confounded(one.number, places, mine, f, question.seed) if one.confounded else None
-                one.add(mine, f, wide, source.distance(one.number, mine))
+        for one, mine in zip(asking, index, strict=True):
+            if len(mine) and one.part.asked.any():
+                one.add(mine, source.draw(one.number, places, mine, len(totals.trials)))
     blocks = [block for one in asking if one.part.asked.any() for block in one.blocks()]
     if not blocks:
         raise InputError("no place has people in any of the subgroups asked for; check by, subgroups and where.")
@@ -103,7 +112,7 @@ class _Asked:
 
     def __init__(self, number: int, part: Partition, totals: Totals, question: Question, setting: Setting) -> None:
         self.number, self.part, self.totals, self.question, self.setting = number, part, totals, question, setting
-        self.known = facts(totals, part.share, part.place, question.denominator)
+        self.known = facts(totals, part.share, part.place, question.share_of)
         self.confounded = question.interval == "confounding"
         if not part.asked.any():
             return
@@ -111,28 +120,20 @@ class _Asked:
         if self.confounded:
             self.wide = Sums(part, question.rollup, self.known, question.n_draws)
 
-    def add(
-        self,
-        index: IntArray,
-        logits: Sequence[FloatArray],
-        wide: Sequence[FloatArray] | None,
-        distance: FloatArray | None,
-    ) -> None:
-        """Take in all parts of some places; ``wide`` are the logits that allow for confounding, where these are asked for."""
-        if not self.part.asked.any():
-            return
-        self._add(self.plain, index, logits, distance)
-        if wide is not None:
-            self._add(self.wide, index, wide, distance)
+    def add(self, index: IntArray, drawn: Drawn) -> None:
+        """Take in all parts of some places."""
+        self._add(self.plain, index, drawn.logits, drawn.distance)
+        if drawn.confounded is not None:
+            self._add(self.wide, index, drawn.confounded, drawn.distance)
 
-    def _add(self, sums: Sums, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
+    def _add(self, sums: Sums, index: IntArray, logits: list[FloatArray], distance: FloatArray) -> None:
         places, local = np.unique(self.part.place[index], return_inverse=True)
         found, shift = quantities(
-            list(logits),
+            logits,
             self.totals.take(places),
             self.part.share[index],
             local,
-            denominator=self.question.denominator,
+            share_of=self.question.share_of,
             match_totals=self.setting.match_totals,
         )
         sums.add(index, found, np.nan_to_num(np.abs(shift)).mean(axis=0)[local], distance)
@@ -143,11 +144,7 @@ class _Asked:
             goodman = goodman_rates(self.part, fact.place_rate, fact.trials)
             block = self.plain.block(i, goodman)
             if self.confounded:
-                wide, plain = self.wide.block(i, goodman).draws, block.draws
-                columns = dict(block.columns)
-                if self.question.contrast is None:
-                    columns["model_low"], columns["model_high"], _, _ = quantile_interval(plain, self.question.level)
-                block = Block(block.keys, wide, columns, plain if self.question.contrast else None)
+                block = replace(block, draws=self.wide.block(i, goodman).draws, plain=block.draws)
             if self.setting.several:
                 block = replace(block, keys={**block.keys, "outcome": [fact.outcome] * len(block)})
             yield block
@@ -183,17 +180,13 @@ def _stacked(blocks: Sequence[Block]) -> Block:
 
 
 def _estimates(block: Block, parts: Sequence[Partition], question: Question, setting: Setting) -> Estimates:
-    outer = {question.rollup.name, "outcome"}
-    if question.contrast is not None:
-        levels = [name for name in block.keys if name not in outer]
-        block = contrast_block(block, levels, question.contrast, question.reference)
-    draws = block.draws
-    low, high, error, finite = quantile_interval(draws, question.level)
+    draws, outer = block.draws, {question.rollup.name, "outcome"}
+    low, high, error, _ = quantile_interval(draws, question.level)
     columns = dict(block.columns)
     if block.plain is not None:
         columns["model_low"], columns["model_high"], _, _ = quantile_interval(block.plain, question.level)
     estimate = columns.pop("estimate")
-    if "bound_low" in columns and setting.match_totals:
+    if setting.match_totals:
         # rounding of sums must not cross what the sums imply
         low, high, estimate = (np.clip(v, columns["bound_low"], columns["bound_high"]) for v in (low, high, estimate))
     n_absent = sum(_n_absent(part, question.rollup) for part in parts)
@@ -202,18 +195,15 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
         warnings.append(
             f"{n_absent:,} subgroup(s) of places have no people in the sample and are absent from the table."
         )
-    if not finite.all():
-        warnings.append(f"{int((~finite).sum()):,} ratio(s) divide by a rate that can be zero and have no interval.")
-    many = draws.size > KEPT_DRAWS
     values = {
         **block.keys,
-        "estimate": np.where(np.isfinite(estimate), estimate, np.nan),
+        "estimate": estimate,
         "std_error": error,
         "conf_low": low,
         "conf_high": high,
         **columns,
     }
-    return Estimates.build(
+    found = Estimates.build(
         values,
         keys=tuple(block.keys),
         method=setting.method,
@@ -225,8 +215,10 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
         frame=setting.frame,
         title=_title(question, setting),
         kind="subgroups",
-        draws=None if many or not finite.all() else draws,
+        draws=draws if draws.size <= KEPT_DRAWS else None,
     )
+    held, levels = draws if found.draws is None else found.draws, tuple(n for n in block.keys if n not in outer)
+    return replace(found, joint=Joint(held, block.plain, levels))
 
 
 def _describe_interval(setting: Setting) -> str:
@@ -245,10 +237,8 @@ def _n_absent(part: Partition, rollup: Rollup) -> int:
 
 
 def _title(question: Question, setting: Setting) -> str:
-    what = {"turnout": "turnout", "people": "share of everybody", "voters": "share"}[question.denominator]
-    outcome = "" if setting.several or question.denominator == "turnout" else f" with {setting.totals.outcomes[0]}"
+    what = {"turnout": "turnout", "people": "share of everybody", "voters": "share"}[question.share_of]
+    outcome = "" if setting.several or question.share_of == "turnout" else f" with {setting.totals.outcomes[0]}"
     where = "everywhere" if question.rollup.name is None else f"by {question.rollup.name}"
-    compared = {"difference": "Difference in ", "ratio": "Ratio of ", None: ""}[question.contrast]
-    whose = "between subgroups" if question.contrast else "of each subgroup"
-    words = f"{compared}{what}{outcome} {whose}, {where}"
+    words = f"{what}{outcome} of each subgroup, {where}"
     return words[0].upper() + words[1:]

@@ -44,6 +44,37 @@ NO_NUGGET = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit found, before any of it is kept.
+
+    Attributes
+    ----------
+    people : People or None
+    model : RegressionModel or PersonsModel
+    places : PlaceTotals
+    lived : (q,), (q,)
+        Weight and number of the people of each place.
+    columns : sequence of str
+        Features.
+    arguments : mapping
+        What the nouns mean, without their data.
+    seed : int
+    notes, quiet : sequence of str
+        Warnings, and what only the reader of a result is told.
+    """
+
+    people: Any
+    model: Any
+    places: PlaceTotals
+    lived: tuple[FloatArray, AnyArray]
+    columns: Sequence[str]
+    arguments: Mapping[str, Any]
+    seed: int
+    notes: Sequence[str]
+    quiet: Sequence[str] = ()
+
+
 class PlaceEstimator(BaseEstimator):
     """Base of the models that are fitted to people and totals by place; a model adds its fit, its draws and its predictions."""
 
@@ -60,8 +91,11 @@ class PlaceEstimator(BaseEstimator):
     _intervals: tuple[str, ...]
     _about_subgroups: str | None = None
     """A warning that every answer about subgroups repeats."""
-    nugget = True
-    match_totals = True
+    nugget: bool = True
+    match_totals: bool = True
+    nugget_by: str | None = None
+    inducing_points: int | None = None
+    """What only one of the models lets choose."""
 
     def estimate(
         self,
@@ -70,9 +104,7 @@ class PlaceEstimator(BaseEstimator):
         *,
         where: str | None = None,
         rollup: str | Sequence[str] | None = None,
-        denominator: str = "voters",
-        contrast: str | None = None,
-        reference: object = None,
+        share_of: str = "voters",
         interval: str | None = None,
         level: float = 0.95,
         n_draws: int = 1000,
@@ -93,12 +125,8 @@ class PlaceEstimator(BaseEstimator):
         rollup : str, optional
             A column of places to put them together by, or "all". Weights are the subgroup's people, or its predicted voters when
             turnout is modeled.
-        denominator : {"voters", "people", "turnout"}, default "voters"
-            Shares of those who voted, shares of everybody, or who voted; the latter two need ``population`` in :meth:`fit`.
-        contrast : {"difference", "ratio"}, optional
-            Compare subgroups within each place or roll-up, with joint uncertainty.
-        reference : value, optional
-            The subgroup to compare with; by default each pair is compared once.
+        share_of : {"voters", "people", "turnout"}, default "voters"
+            Shares of those who voted, shares of everybody, or who voted; the latter two need ``Places(population=)``.
         interval : {"confounding", "model"}, optional
             Whether intervals allow for subgroups that behave differently where they live, or hold under the model alone.
             :class:`crosslevel.EcologicalInference` allows for confounding by default (see its ``learn_confounding``): the effects of
@@ -118,9 +146,10 @@ class PlaceEstimator(BaseEstimator):
         Estimates
             Keys: the place (or roll-up), then the subgroup. ``bound_low`` and ``bound_high`` assume nothing; ``neighborhood``
             is what the subgroup would have if everybody behaved like their place, ``goodman`` what constant rates would give;
-            ``population``, ``effective_size`` (Kish); ``distance`` (distribution regression) from the places' vectors, 1 being the
-            distance between neighboring places; ``shift``, the mean size of the shift in logits that made the parts add up (of the
-            last question, where there are several).
+            ``population``, ``effective_size`` (Kish); ``distance`` of the subgroup's people from those of the nearest place, by the
+            shares of their levels (of DistributionRegression, by their vectors), 1 being the distance between neighboring places;
+            ``shift``, the mean size of the shift in logits that made the parts add up (of the last question, where there are several).
+            :meth:`crosslevel.results.Estimates.contrast` compares the subgroups.
         """
         check_is_fitted(self, "model_")
         request = read_request(by, subgroups, where, self.places_.by)
@@ -128,18 +157,15 @@ class PlaceEstimator(BaseEstimator):
             self.places_,
             request,
             rollup=rollup,
-            denominator=denominator,
-            contrast=contrast,
-            reference=reference,
+            share_of=share_of,
             level=level,
             n_draws=n_draws,
             seed=self.seed_,
             interval=read_interval(interval, self._intervals),
         )
         asked: dict[str, object] = {"by": list(request.by) or None, "subgroups": dict(request.subgroups) or None}
-        asked |= {"where": where, "rollup": rollup, "denominator": None if denominator == "voters" else denominator}
-        asked |= {"contrast": contrast, "reference": reference, "interval": question.interval}
-        asked |= {"level": level, "n_draws": n_draws}
+        asked |= {"where": where, "rollup": rollup, "share_of": None if share_of == "voters" else share_of}
+        asked |= {"interval": question.interval, "level": level, "n_draws": n_draws}
         source, notes = self._source(request, question, self._open_people(people), progress)
         notes += [
             f"Nobody is in the subgroup {name!r} ({request.subgroups[name]}); it is absent from the table."
@@ -149,13 +175,8 @@ class PlaceEstimator(BaseEstimator):
         return answer(source, question, self._setting(question, asked, notes))
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
-        """Give the tables of a report: the rate of each place, and what a survey moved."""
-        found, survey = {"places": self.predict_places(level=level)}, getattr(self, "survey_", None)
-        if survey is not None and survey.compared.num_rows:
-            found["survey"] = survey.estimates(
-                self._provenance("survey_.estimates", {}, self.seed_), self.places_.frame
-            )
-        return found
+        """Give the tables of a report: the rate of each place."""
+        return {"places": self.predict_places(level=level)}
 
     def predict_places(self, places: object = None, *, people: Any = None, level: float = 0.95) -> Estimates:
         """Predict the share of each place: of the fitted ones as the model sees them, of new ones from their people.
@@ -289,44 +310,29 @@ class PlaceEstimator(BaseEstimator):
                 raise InputError(f"group={name!r} has one value in all places; name a column with several.")
             groups.append(np.array([number[v] for v in values], dtype=np.intp))
         first, second = (*groups, None, None)[:2]
-        settings = (self.spatial, coords, metric, bool(self.nugget), first, second)
-        points = getattr(self, "inducing_points", None)
-        by, level = getattr(self, "nugget_by", None), None
-        levels: tuple[str, ...] = ()
-        if by is not None:
-            kinds = [str(v) for v in places.column(by, "nugget_by")]
-            levels = tuple(sorted(set(kinds)))
-            if len(levels) < 2:
-                raise InputError(f"nugget_by={by!r} has one value in all places; name a column with several.")
-            level = np.searchsorted(levels, kinds)
-        return Terms(len(places), *settings, points, level, levels)
+        settings = (self.spatial, coords, metric, bool(self.nugget), first, second, self.inducing_points)
+        if self.nugget_by is None:
+            return Terms(len(places), *settings)
+        kinds = [str(v) for v in places.column(self.nugget_by, "nugget_by")]
+        levels = tuple(sorted(set(kinds)))
+        if len(levels) < 2:
+            raise InputError(f"nugget_by={self.nugget_by!r} has one value in all places; name a column with several.")
+        return Terms(len(places), *settings, np.searchsorted(levels, kinds), levels)
 
-    def _keep(
-        self,
-        people: Any,
-        model: Any,
-        places: PlaceTotals,
-        weight: FloatArray,
-        n_people: AnyArray,
-        columns: Sequence[str],
-        notes: Sequence[str],
-        arguments: Mapping[str, Any],
-        seed: int,
-        quiet: Sequence[str] = (),
-    ) -> None:
+    def _keep(self, fitted: Fitted) -> None:
         """Set what every fit leaves, all at once: nothing is kept of a fit that was stopped."""
-        self.model_, self.places_, self.people_, self.confounding_ = model, places, people, None
-        self.seed_ = seed
-        self.columns_ = tuple(columns)
-        self.place_weight_, self.place_people_ = weight, n_people
-        self.arguments_ = dict(arguments)
+        model, places, told = fitted.model, fitted.places, fitted.lived
+        self.model_, self.places_, self.people_, self.confounding_ = model, places, fitted.people, None
+        self.seed_, self.columns_, self.arguments_ = fitted.seed, tuple(fitted.columns), dict(fitted.arguments)
+        self.place_weight_, self.place_people_ = told
         self.call_ = f"{describe_call(self, 'fit', {})[:-1]}{', '.join(map(repr, self._nouns()))})"
-        told = [list(columns), [str(k) for k in places.keys], n_people.tolist(), [f"{w:.9g}" for w in weight]]
+        weights = [f"{w:.9g}" for w in told[0]]
+        counted = [list(fitted.columns), [str(k) for k in places.keys], told[1].tolist(), weights]
         # named by what was counted anyway: two files of different format with the same people have the same name
-        digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps(counted).encode()).hexdigest()[:16]
         self.data_ = {"people": f"sha256:{digest}", "places": places.fingerprint}
         self.hyperparameters_ = tuple(f.hyperparameters for f in model.fits)
-        said = [*notes, *(() if self.nugget else (NO_NUGGET,))]
+        said = [*fitted.notes, *(() if self.nugget else (NO_NUGGET,))]
         for name, fit in zip(places.totals.questions, model.fits, strict=True):
             question = f" (question {name!r})" if len(model.fits) > 1 else ""
             said += [
@@ -334,8 +340,8 @@ class PlaceEstimator(BaseEstimator):
                 "these places cannot tell it."
                 for term in fit.at_limit
             ]
-        self.warnings_ = tuple(dict.fromkeys([*said, *quiet]))
-        sizes = {"converged": True, "places": len(places), "people": int(n_people.sum())}
+        self.warnings_ = tuple(dict.fromkeys([*said, *fitted.quiet]))
+        sizes = {"converged": True, "places": len(places), "people": int(told[1].sum())}
         self.convergence_ = sizes | self._describe_fits()
         for text in dict.fromkeys(said):  # the rest is for the reader of a result
             warnings.warn(text, CrosslevelWarning, stacklevel=3)
@@ -355,12 +361,8 @@ class PlaceEstimator(BaseEstimator):
                 told = [f"{level} {fit.hyperparameters.nugget * ratio:.3g}" for level, ratio in ratios]
                 said[f"{first}nugget_by_level"] = ", ".join(told)
             said[f"{first}at_limit"] = ", ".join(fit.at_limit) or "none"
-            said |= {f"{first}{n}": value for n, value in self._describe_fit(fit).items()}
+            said |= {f"{first}{n}": value for n, value in fit.describe().items()}
         return said
-
-    def _describe_fit(self, fit: Any) -> dict[str, Any]:
-        """Say how the search of one question ended."""
-        return dict(fit.describe())
 
     def _setting(self, question: Question, asked: Mapping[str, object], said: Sequence[str]) -> Setting:
         totals, confounding = self.places_.totals, None
@@ -378,7 +380,7 @@ class PlaceEstimator(BaseEstimator):
             confounding=confounding,
             totals=totals,
             match_totals=self.match_totals,
-            several=len(totals.outcomes) > 1 and question.denominator != "turnout",
+            several=len(totals.outcomes) > 1 and question.share_of != "turnout",
             method=self._method + ("" if self.match_totals else ", totals not matched"),
             provenance=self._provenance("estimate", asked, question.seed),
             frame=self.places_.frame,

@@ -67,7 +67,7 @@ class Quantity:
     denominator: FloatArray | None
 
 
-def facts(totals: Totals, share: FloatArray, place: IntArray, denominator: str = "voters") -> list[Facts]:
+def facts(totals: Totals, share: FloatArray, place: IntArray, share_of: str = "voters") -> list[Facts]:
     """Say what the totals alone tell about every part, for each outcome asked for.
 
     Parameters
@@ -76,9 +76,9 @@ def facts(totals: Totals, share: FloatArray, place: IntArray, denominator: str =
     share : (m,)
         Share of the place's people in each part.
     place : (m,) int
-    denominator : {"voters", "people", "turnout"}
+    share_of : {"voters", "people", "turnout"}
     """
-    if denominator == "turnout":
+    if share_of == "turnout":
         y = totals.successes[0] / totals.trials[0]
         return [Facts("turnout", y, *part_bounds(share, y[place]), totals.trials[0], True)]
     voters = totals.successes[0] if totals.turnout else totals.trials[0]
@@ -87,7 +87,7 @@ def facts(totals: Totals, share: FloatArray, place: IntArray, denominator: str =
         counts = np.vstack([counts, voters - counts.sum(axis=0)])
     answers = []
     for outcome, k in zip(totals.outcomes, counts, strict=True):
-        if totals.turnout and denominator == "voters":
+        if totals.turnout and share_of == "voters":
             y = np.divide(k, voters, out=np.zeros(len(k)), where=voters > 0)
             bounds = _voter_bounds(share, place, k, totals)
             answers.append(Facts(outcome, y, *bounds, voters, False))
@@ -103,7 +103,7 @@ def quantities(
     share: FloatArray,
     place: IntArray,
     *,
-    denominator: str = "voters",
+    share_of: str = "voters",
     match_totals: bool = True,
 ) -> tuple[list[Quantity], FloatArray]:
     """Answer the chain of questions for every part.
@@ -116,7 +116,7 @@ def quantities(
     share : (m,)
         Share of the place's people in each part.
     place : (m,) int
-    denominator : {"voters", "people", "turnout"}
+    share_of : {"voters", "people", "turnout"}
         Shares of those who voted, of everybody, or who voted at all.
     match_totals : bool
         Shift the draws to the observed totals.
@@ -143,13 +143,13 @@ def quantities(
             continue
         answers.append(rate if left is None else left * rate)
         left = 1.0 - rate if left is None else left * (1.0 - rate)
-    if denominator == "turnout":
+    if share_of == "turnout":
         assert voted is not None
         return [Quantity("turnout", voted, None)], shift
     if len(answers) < len(totals.outcomes):
         assert left is not None
         answers.append(left)
-    below = voted if denominator == "voters" else None
+    below = voted if share_of == "voters" else None
     return [Quantity(name, part, below) for name, part in zip(totals.outcomes, answers, strict=True)], shift
 
 
@@ -245,9 +245,9 @@ class Sums:
         self.bottom = None if facts[0].fixed else np.zeros(size)
         self.voters = np.ones(len(part.place))
         self.shift = np.zeros(len(part.place))
-        self.distance: FloatArray | None = None
+        self.distance = np.zeros(len(part.place))
 
-    def add(self, parts: IntArray, found: Sequence[Quantity], shift: FloatArray, distance: FloatArray | None) -> None:
+    def add(self, parts: IntArray, found: Sequence[Quantity], shift: FloatArray, distance: FloatArray) -> None:
         """Take in all parts of some places.
 
         Parameters
@@ -258,13 +258,10 @@ class Sums:
             Of these parts, one per outcome.
         shift : (m,)
             Mean size of the shift.
-        distance : (m,) or None
-            Distance from the places' embeddings, where the model has such.
+        distance : (m,)
+            From the places.
         """
-        self.shift[parts] = shift
-        if distance is not None:
-            self.distance = np.zeros(len(self.part.place)) if self.distance is None else self.distance
-            self.distance[parts] = distance
+        self.shift[parts], self.distance[parts] = shift, distance
         asked = np.flatnonzero(self.row[parts] >= 0)
         weight = self.part.weight[parts[asked]]
         rows, at = np.unique(self.row[parts[asked]], return_inverse=True)
@@ -319,7 +316,7 @@ class Sums:
             "goodman": goodman[level],
             "population": people,
             "effective_size": people**2 / added(weight / part.effective[asked]),
-            **({} if self.distance is None else {"distance": added(self.distance[asked]) / people}),
+            "distance": added(self.distance[asked]) / people,
             "shift": added(self.shift[asked]) / people,
         }
         return Block(keys, draws, columns)
@@ -339,60 +336,6 @@ def goodman_rates(part: Partition, rate: FloatArray, trials: FloatArray) -> Floa
         return out[:n]
     out[used] = found.B[:, 0]
     return out[:n]
-
-
-def contrast_block(block: Block, levels: Sequence[str], kind: str, reference: object | None) -> Block:
-    """Compare levels within each place or roll-up: every level with the reference, or each pair once.
-
-    Parameters
-    ----------
-    block : Block
-    levels : names of the key columns that tell subgroups apart
-    kind : {"difference", "ratio"}
-    reference : value or tuple of values, optional
-    """
-    outer = [name for name in block.keys if name not in levels]
-    labels = [tuple(block.keys[name][i] for name in levels) for i in range(len(block))]
-    places = [tuple(block.keys[name][i] for name in outer) for i in range(len(block))]
-    order = list(dict.fromkeys(labels))
-    base = None
-    if reference is not None:
-        base = tuple(reference) if isinstance(reference, tuple | list) else (reference,)
-        if base not in order:
-            shown = [label[0] if len(label) == 1 else label for label in order]
-            raise InputError(f"reference={reference!r} is none of the subgroups; they are {shown!r}.")
-    where = {(place, label): i for i, (place, label) in enumerate(zip(places, labels, strict=True))}
-    pairs = []
-    for place in dict.fromkeys(places):
-        here = [label for label in order if (place, label) in where]
-        if base is not None:
-            pairs += [(where[place, label], where[place, base]) for label in here if label != base and base in here]
-        else:
-            pairs += [(where[place, b], where[place, a]) for j, b in enumerate(here) for a in here[:j]]
-    if not pairs:
-        raise InputError("contrast compares subgroups, and no place has two of them; ask for at least two.")
-    one, two = (np.array(side, dtype=np.intp) for side in zip(*pairs, strict=True))
-
-    def compared(draws: FloatArray) -> FloatArray:
-        if kind == "difference":
-            return np.asarray(draws[:, one] - draws[:, two])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(draws[:, one] / draws[:, two])
-
-    draws, plain = compared(block.draws), None if block.plain is None else compared(block.plain)
-    if kind == "difference":
-        estimate = block.columns["estimate"][one] - block.columns["estimate"][two]
-    else:
-        # as the levels themselves are estimated: confounding widens the interval and moves nothing
-        with np.errstate(invalid="ignore"):
-            estimate = np.median(draws if plain is None else plain, axis=0)
-    keys = {name: [block.keys[name][i] for i in one] for name in block.keys}
-    keys["against"] = [", ".join(str(v) for v in labels[i]) for i in two]
-    a, b = block.columns["neighborhood"][one], block.columns["neighborhood"][two]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        near = a - b if kind == "difference" else a / b
-    columns = {"estimate": estimate, "neighborhood": np.where(np.isfinite(near), near, np.nan)}
-    return Block(keys, draws, columns, plain)
 
 
 MAX_CONDITION = 1e10

@@ -22,7 +22,7 @@ NEGLIGIBLE = 1e-9
 REST = -1
 """Level of the part that holds everybody not asked for."""
 LEAST_DRAWS, MOST_DRAWS = 50, 1_000_000
-DENOMINATORS = ("voters", "people", "turnout")
+SHARES_OF = ("voters", "people", "turnout")
 TAKEN = (
     *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighborhood", "goodman"),
     *("population", "effective_size", "distance", "shift", "outcome", "against", "model_low", "model_high"),
@@ -128,9 +128,7 @@ class Question:
     Attributes
     ----------
     rollup : Rollup
-    denominator : {"voters", "people", "turnout"}
-    contrast : {"difference", "ratio"} or None
-    reference : level to compare with, or None for all pairs
+    share_of : {"voters", "people", "turnout"}
     level : float
     n_draws : int
     seed : int
@@ -139,9 +137,7 @@ class Question:
     """
 
     rollup: Rollup
-    denominator: str
-    contrast: str | None
-    reference: object
+    share_of: str
     level: float
     n_draws: int
     seed: int
@@ -176,32 +172,24 @@ def read_question(
     request: Request,
     *,
     rollup: str | Sequence[str] | None,
-    denominator: str,
-    contrast: str | None,
-    reference: object,
+    share_of: str,
     level: float,
     n_draws: int,
     seed: int,
     interval: str = "model",
 ) -> Question:
     """Check what is asked about the subgroups."""
-    if denominator not in DENOMINATORS:
-        raise unknown_name("denominator", denominator, DENOMINATORS, "share")
-    if denominator != "voters" and not places.totals.turnout:
-        raise InputError(
-            f"denominator={denominator!r} needs turnout; name the column of everybody in fit(population=...)."
-        )
-    if contrast not in (None, "difference", "ratio"):
-        raise unknown_name("contrast", contrast, ["difference", "ratio"], "contrast")
-    if reference is not None and contrast is None:
-        raise InputError(f"reference={reference!r} is for a contrast; pass contrast='difference' or 'ratio' too.")
+    if share_of not in SHARES_OF:
+        raise unknown_name("share_of", share_of, SHARES_OF, "share")
+    if share_of != "voters" and not places.totals.turnout:
+        raise InputError(f"share_of={share_of!r} needs turnout; name the column of everybody, Places(population=...).")
     checks.check_whole(n_draws, "n_draws", LEAST_DRAWS, MOST_DRAWS)
     name = None if rollup is None else _one_name(rollup)
     if name is not None and name in request.by:
         raise InputError(f"rollup={name!r} is also in by; name it in one of them.")
     found = _rollup(places, name)
     _check_keys(found, request)
-    return Question(found, denominator, contrast, reference, checks.check_level(level), int(n_draws), seed, interval)
+    return Question(found, share_of, checks.check_level(level), int(n_draws), seed, interval)
 
 
 def _check_keys(rollup: Rollup, request: Request) -> None:

@@ -19,6 +19,7 @@ from crosslevel.data.frames import KINDS, FrameKind, from_arrow, to_arrow
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import display, forms, wide
+from crosslevel.results.contrasts import Joint, compare
 from crosslevel.results.provenance import Provenance
 from crosslevel.results.scores import scorecard
 from crosslevel.results.table import (
@@ -90,6 +91,8 @@ class Estimates:
         What the rows are, in one word ("estimates", "effects", "bins"); charts choose by it what to show.
     draws : numpy.ndarray of shape (n_draws, n_rows) or None
         Posterior draws of ``estimate``, a column per row of the table.
+    joint : Joint or None
+        What :meth:`contrast` compares; in memory only.
 
     Examples
     --------
@@ -122,6 +125,9 @@ class Estimates:
     title: str = ""
     kind: str = "estimates"
     draws: npt.NDArray[np.float64] | None = None
+    joint: Joint | None = None
+
+    _unsaved = ("joint",)
 
     @classmethod
     def build(
@@ -392,13 +398,33 @@ class Estimates:
             shared = {n: v for n, v in values.items() if n in units.table.column_names}
             units = units.select(**shared)
         draws = None if self.draws is None else self.draws[:, rows]
-        return replace(self, table=self.table.take(rows).combine_chunks(), units=units, draws=draws)
+        joint = None if self.joint is None else self.joint.take(rows)
+        return replace(self, table=self.table.take(rows).combine_chunks(), units=units, draws=draws, joint=joint)
+
+    def contrast(self, kind: str = "difference", *, reference: object = None) -> Estimates:
+        """Compare subgroups within each place or roll-up, with joint uncertainty.
+
+        For what ``estimate()`` of :class:`crosslevel.EcologicalInference` and of
+        :class:`crosslevel.ecological.DistributionRegression` gave; draws of all subgroups together are in memory only.
+
+        Parameters
+        ----------
+        kind : {"difference", "ratio"}
+        reference : value or tuple of values, optional
+            The subgroup to compare with, as the keys name it; by default each pair is compared once.
+
+        Returns
+        -------
+        Estimates
+            With the key ``against``.
+        """
+        return compare(self, kind, reference)
 
     def equals(self, other: object) -> bool:
         """Tell whether the other is the same answer, to the last bit of every number and word."""
         if not isinstance(other, Estimates):
             return False
-        names = [f.name for f in fields(self) if f.name not in ("table", "units", "draws")]
+        names = [f.name for f in fields(self) if f.name not in ("table", "units", "draws", "joint")]
         if any(getattr(self, n) != getattr(other, n) for n in names) or not same_bits(self.table, other.table):
             return False
         if (self.units is None) != (other.units is None) or not _same_draws(self.draws, other.draws):
@@ -418,7 +444,7 @@ class Estimates:
         """Refuse a file whose parts do not make estimates: the checks of `build`, whose table must come out the same."""
         again = Estimates.build(
             {n: self.table[n] for n in self.table.column_names},
-            **{f.name: getattr(self, f.name) for f in fields(self) if f.name != "table"},
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("table", "joint")},
         )
         if not isinstance(self.provenance, Provenance) or not again.equals(self):
             raise InputError("these estimates are damaged: their parts do not fit together.")

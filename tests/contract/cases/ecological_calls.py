@@ -91,9 +91,7 @@ ESTIMATE = {
     "subgroups": [{"young": "age < 40"}, ["age < 40"], {"young": "age <"}, {"young": "nobody < 40"}],
     "where": ["age >= 40", "nobody = 1", "age >="],
     "rollup": ["state", "all", "nobody"],
-    "denominator": ["people", "turnout", "nonsense"],
-    "contrast": ["difference", "ratio", "nonsense"],
-    "reference": [2, With(2, contrast="difference"), With(3, contrast="difference")],
+    "share_of": ["people", "turnout", "nonsense"],
     "level": [0.8, 95],
     "n_draws": [60, 0],
 }
@@ -170,6 +168,7 @@ FUNCTIONS = [
             "covariates": [["population"], ["state"], ["nobody"], "population"],
             "margins": [MARGINS, {"region": MARGINS["region"], "sax=1": MARGINS["sex=1"]}],
         },
+        neutral={"means": "for the imputers, in the case of Means"},
         data=("data",),
     ),
     FunctionCase(
@@ -177,7 +176,7 @@ FUNCTIONS = [
         {"data": PLACES, **TOTALS, "coords": ("lon", "lat")},
         lambda places: answer(near(model).fit(PEOPLE, places)),
         variants=COORDS,
-        neutral=dict.fromkeys((*COUNTS, "covariates", "margins"), "in the case above"),
+        neutral=dict.fromkeys((*COUNTS, "covariates", "margins", "means"), "in the case above"),
         data=("data",),
     ),
     FunctionCase(

@@ -32,7 +32,7 @@ def design(world):
 def problem(world, design):
     rate = world.successes / world.trials
     noise = 1 / (world.trials * rate * (1 - rate))
-    return _Problem(design, world.terms, special.logit(rate), noise, 0.3, 1)
+    return _Problem(design, world.terms, special.logit(rate), noise, 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,11 @@ def test_covariance_is_the_dense_formula(world, design):
     C = place_covariance(world.terms, SCALES) + np.diag(fit.noise)
     wanted = np.linalg.inv(fit.slopes.T @ np.linalg.solve(C, fit.slopes) + np.eye(len(fit.beta)) / 0.2)
     np.testing.assert_allclose(fit.covariance, wanted, rtol=1e-7, atol=1e-10)
-    assert (fit.rounds, fit.hyperparameters) == (0, SCALES)
+    assert (fit.search.rounds, fit.hyperparameters) == (0, SCALES)
 
 
 def test_scales_stand_where_the_evidence_is_highest(world, design, fit):
-    problem = _Problem(design, world.terms, fit.z, fit.noise, fit.level, 1)
+    problem = _Problem(design, world.terms, fit.z, fit.noise, fit.level)
     best = problem.mode(fit.hyperparameters, fit.beta).log_evidence
     assert best == pytest.approx(fit.log_evidence, abs=1e-6)
     assert fit.hyperparameters.effect_variance == EFFECT_VARIANCE
@@ -95,7 +95,7 @@ def test_the_evidence_of_scales_has_the_slopes_of_differences(world, design, fit
     monkeypatch.setattr(
         aggregate, "maximize", lambda f, starts, *rest, **more: seen.update(f=f, x=starts[0]) or (1 / 0)
     )
-    problem = _Problem(design, world.terms, fit.z, fit.noise, fit.level, 1)
+    problem = _Problem(design, world.terms, fit.z, fit.noise, fit.level)
     with pytest.raises(ZeroDivisionError):
         problem.better_scales(problem.mode(fit.hyperparameters, fit.beta), fit.hyperparameters)
     _, slope = seen["f"](seen["x"])
@@ -152,8 +152,8 @@ def test_a_contextual_variance_of_any_size_converges(world, design):
     for value in (0.03, 0.3, 3.0):
         context = np.sqrt(value) * (shares - shares.mean(axis=0)) @ design.B
         fit = fit_aggregate(replace(design, context=context), world.terms, counted, world.cells.total)
-        assert fit.decrement < 1e-5
-        assert fit.change <= 0.01
+        assert fit.search.decrement < 1e-5
+        assert fit.search.change <= 0.01
 
 
 def test_explained_variance_falls_with_noise():

@@ -54,12 +54,12 @@ def test_the_covariance_is_by_household_whatever_the_order_of_rows(world):
     by_home = fit(people, places, cluster="home")
     alone = fit(people, places)
     race, sex = (by_home.columns_.index(name) for name in ("race", "sex"))
-    assert by_home.model_.reliability[race] < alone.model_.reliability[race]
+    assert by_home.model_.measured.reliability[race] < alone.model_.measured.reliability[race]
     shuffled = people.sample(frac=1.0, random_state=0)
     again = fit(shuffled, places, cluster="home")
-    np.testing.assert_allclose(again.model_.reliability, by_home.model_.reliability, atol=1e-10)
+    np.testing.assert_allclose(again.model_.measured.reliability, by_home.model_.measured.reliability, atol=1e-10)
     np.testing.assert_allclose(again.model_.fits[0].beta, by_home.model_.fits[0].beta, atol=1e-8)
-    assert by_home.model_.reliability[sex] < 0.5
+    assert by_home.model_.measured.reliability[sex] < 0.5
     assert any("People(cluster=" in text for text in alone.warnings_)
     assert not any("People(cluster=" in text for text in by_home.warnings_)
     assert "cluster='home'" in by_home.call_
@@ -96,7 +96,7 @@ def test_census_counts_are_met(world):
     found = model.estimate(by="sex", n_draws=50).to_frame("pandas").set_index(["town", "sex"])
     whole = found.population.groupby("town").sum()
     np.testing.assert_allclose((found.xs(1, level="sex").population / whole).to_numpy(), share, rtol=2e-3)
-    assert model.model_.reliability[model.columns_.index("sex")] == 1.0
+    assert model.model_.measured.reliability[model.columns_.index("sex")] == 1.0
     assert "sex=1" in model.call_
 
 

@@ -79,7 +79,7 @@ def test_what_is_said_of_a_column_follows_from_its_numbers():
     columns = ["age", "sex", "race", "education", "income"]
     found = fit(some.people, some.places, columns=columns)
     model = found.model_
-    for name, reliability, left in zip(model.bins.names, model.reliability, model.prior_left, strict=True):
+    for name, reliability, left in zip(model.bins.names, model.measured.reliability, model.prior_left, strict=True):
         said = [text for text in found.warnings_ if text.startswith(f"{name}: ")]
         assert len(said) == (reliability < 0.1 or left > 0.9)
         for text in said:

@@ -15,7 +15,7 @@ from crosslevel.ecological.confounding import SHIPPED, Tail, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
 from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.groups import Allowance, GroupSource
-from crosslevel.ecological.persons.hidden_errors import Errors, reach_of
+from crosslevel.ecological.persons.hidden_errors import Errors, Variances, reach_of
 from crosslevel.ecological.persons.model import cell_logits, rake_cells
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places, labels_of
@@ -50,29 +50,32 @@ def small(world):
     return model, rake_cells(model, world.cells), totals
 
 
-def ask(world, small, request, allowance=True, sampling=False):
+USUAL = Allowance(SHIPPED, {"race": 0.45})
+
+
+def ask(world, small, request, allowance=USUAL, n_draws=400, sampling=False):
     """Ask of the small world; without sampling as if endless people were behind each part."""
     model, _, totals = small
     schema = world.people.schema
     cells = rake_cells(model, count_people(world.people, world.bins, world.keys, labels_of(request, schema)))
     types = {n: schema.field(n).type for n in request.by}
-    given = Allowance(SHIPPED, {"race": 0.45}) if allowance else None
     parts = cut_places(cells, request, types)
     if not sampling:
         endless = [np.full(len(cut.partition.place), np.inf) for cut in parts]
         parts = [replace(c, partition=replace(c.partition, effective=n)) for c, n in zip(parts, endless, strict=True)]
-    return GroupSource(model, cells, parts, cutting_columns(request, schema), totals, given, n_jobs=1)
+    return GroupSource(model, cells, parts, cutting_columns(request, schema), totals, allowance, (n_draws, 0))
 
 
-def draws(source, n_draws=400, seed=0, q=40):
-    index = [np.arange(len(p.place)) for p in source.partitions]
-    return [found[0] for found in source.logits(slice(0, q), index, n_draws, seed)]
+def draw(source, q=40):
+    """The logits of the parts of the first partition, under the model and confounded."""
+    found = source.draw(0, slice(0, q), np.arange(len(source.partitions[0].place)), 1)
+    return found.logits[0], None if found.confounded is None else found.confounded[0]
 
 
-def wide(source, n_draws=400, seed=0, q=40, number=0):
-    index = np.arange(len(source.partitions[number].place))
-    plain = draws(source, n_draws, seed, q)[number]
-    return plain, source.confounded(number, slice(0, q), index, [plain], seed)[0]
+def slopes(source):
+    stage, part, pairs = source.stages[0], source.partitions[0], source.cells.pairs
+    kinds, own = source._kinds(0, stage), source.parts[0].of(pairs.place, source.cells.label)
+    return part_slopes(pairs, stage.eta, stage.f, kinds.codes, kinds.n_effects, own, part.place, part.effective)
 
 
 def test_slopes_of_parts_are_those_of_differences(world, small):
@@ -137,10 +140,8 @@ def test_confounding_has_the_variance_of_the_formula(world, small):
     """V shrunk, tau^2 (R and pairs), the distance from the neighborhood and omega^2, in closed form, of a normal law."""
     model, _, _ = small
     normal = Allowance(replace(SHIPPED, tail=None), {"race": 0.45})
-    source = ask(world, small, Request(("race",), {}, None), allowance=False)
-    source = replace(source, allowance=normal, kept={})
-    plain, moved = wide(source, 20_000)
-    at = source._slopes(0, 0, slice(0, 40), np.arange(len(source.partitions[0].place)))
+    source = ask(world, small, Request(("race",), {}, None), normal, 20_000)
+    (plain, moved), at = draw(source), slopes(source)
     fitted_, shared, contextual, pairs = parts_of_variance(world, model, at)
     np.testing.assert_allclose(plain.var(axis=0), fitted_, rtol=0.05)
     more = SHIPPED.tau**2 * (shared.sum(axis=1) + SHIPPED.pairs * pairs)
@@ -152,14 +153,13 @@ def test_confounding_has_the_variance_of_the_formula(world, small):
 def test_draws_of_heavy_tails_reach_as_far_as_the_constants_were_learned_to(world, small):
     """What answers draw and what hidden labels are scored by are the same law: middle, 80 % and 95 % of the logits of parts."""
     model, _, _ = small
-    source = ask(world, small, Request(("race",), {}, None))
-    plain, moved = wide(source, 40_000)
-    at = source._slopes(0, 0, slice(0, 40), np.arange(len(source.partitions[0].place)))
+    source = ask(world, small, Request(("race",), {}, None), n_draws=40_000)
+    (plain, moved), at = draw(source), slopes(source)
     fitted_, shared, contextual, pairs = parts_of_variance(world, model, at)
     scales = SHIPPED.tail.scales(model.effects.names(world.bins.names))
     stretched = np.column_stack([parts_of_variance(world, model, at, scale)[0] for scale in scales.T])
     one, none = np.ones(len(pairs)), np.zeros(len(pairs))
-    errors = Errors(scales, *[0.5 * one] * 4, fitted_, stretched, contextual, shared, pairs, none, one, none)
+    errors = Errors(scales, *[0.5 * one] * 4, Variances(fitted_, stretched, contextual, shared, pairs, none, one, none))
     np.testing.assert_allclose(plain.std(axis=0), np.sqrt(fitted_), rtol=0.05)
     for level in (0.8, 0.95):
         ends = np.quantile(moved, [0.5 - level / 2, 0.5, 0.5 + level / 2], axis=0)
@@ -169,12 +169,11 @@ def test_draws_of_heavy_tails_reach_as_far_as_the_constants_were_learned_to(worl
 
 def test_few_families_multiply_what_confounds_effects_and_not_their_prior(world, small):
     """One uncertain scale of each draw, beside those of columns; what the totals leave open does not depend on hidden columns."""
-    source = ask(world, small, Request(("race",), {}, None))
     none = replace(SHIPPED, tail=replace(SHIPPED.tail, tau=0.0, distance=0.0))
     drawn = {}
     for name, given in (("none", none), ("many", SHIPPED), ("few", replace(SHIPPED, degrees=4.0))):
-        one = replace(source, allowance=Allowance(given, {"race": 0.45}), kept={})
-        drawn[name], scale = one._shared_draws(0, 400, 0), one._scale(0, 400, 0)
+        stage = ask(world, small, Request(("race",), {}, None), Allowance(given, {"race": 0.45})).stages[0]
+        drawn[name], scale = stage.shared, stage.scale
     assert np.ptp(scale) > 1.0
     assert np.ptp(drawn["none"]) > 0.1
     np.testing.assert_allclose(drawn["few"] - drawn["none"], scale * (drawn["many"] - drawn["none"]), atol=1e-12)
@@ -182,9 +181,8 @@ def test_few_families_multiply_what_confounds_effects_and_not_their_prior(world,
 
 @pytest.mark.parametrize(("tail", "tau"), [(SHIPPED.tail, SHIPPED.tail.tau), (None, SHIPPED.tau)])
 def test_pairs_of_levels_have_the_tau_of_the_law_and_no_tails(world, small, tail, tau):
-    source = ask(world, small, Request(("race",), {}, None))
-    source = replace(source, allowance=Allowance(replace(SHIPPED, tail=tail), {}), kept={})
-    drawn, z = source._pair_draws(0, [(0, 1)], 50, 0), source._by_pair(0, [(0, 1)], 50, 0)[0]
+    stage = ask(world, small, Request(("race",), {}, None), Allowance(replace(SHIPPED, tail=tail), {})).stages[0]
+    drawn, z = stage.pairs([(0, 1)]), stage._by_pair([(0, 1)])[0]
     np.testing.assert_allclose(drawn, np.sqrt(SHIPPED.pairs) * tau * z, rtol=1e-12)
 
 
@@ -213,7 +211,7 @@ def test_the_nation_is_the_sum_of_its_places_in_every_draw(model):
 
 def test_contrasts_are_differences_of_the_same_draws(model):
     both = model.estimate(by="sex", rollup="all", n_draws=60)
-    gap = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
+    gap = both.contrast("difference")
     np.testing.assert_allclose(gap.draws[:, 0], both.draws[:, 1] - both.draws[:, 0], atol=1e-12)
 
 
@@ -229,19 +227,39 @@ def test_crossings_sum_to_their_margins(model):
         assert summed.std() == pytest.approx(margin.draws[:, j].std(), rel=0.35)
 
 
+def test_distances_are_those_of_shares_of_levels_from_the_nearest_place(world, small):
+    """Person by person; what chance adds for few people is taken off, and everybody of a place is where it is."""
+    model, request = small[0], Request(("race",), {}, "age < 50")
+    source, sampled = (ask(world, small, request, sampling=few) for few in (False, True))
+    pairs, part = source.cells.pairs, source.partitions[0]
+    marks = np.eye(len(model.effects.B))[model.effects.codes(source.cells.codes)].sum(axis=1)
+    places, parts = np.zeros((2, 40, marks.shape[1])), np.zeros((len(part.place), marks.shape[1]))
+    own = source.parts[0].of(pairs.place, source.cells.label)
+    np.add.at(places[0], pairs.place, pairs.weight[:, None] * marks[pairs.cell])
+    np.add.at(parts, own, pairs.weight[:, None] * marks[pairs.cell])
+    parts *= 3.0 / parts.sum(axis=1, keepdims=True)
+    apart = np.linalg.norm(places[0][:, None] - places[0], axis=2) + np.diag(np.full(40, np.inf))
+    unit, asked = np.median(apart.min(axis=1)), part.level != REST
+    expected = np.linalg.norm(parts[:, None] - places[0], axis=2).min(axis=1) / unit
+    found, fewer = (s.draw(0, slice(0, 40), np.arange(len(part.place)), 1).distance for s in (source, sampled))
+    np.testing.assert_allclose(found[asked], expected[asked], rtol=1e-8)
+    assert (fewer[asked] < found[asked]).all()
+    everybody = ask(world, small, Request((), {"all": "age > 0"}, None))
+    np.testing.assert_allclose(everybody.draw(0, slice(0, 40), np.arange(40), 1).distance, 0.0, atol=1e-6)
+
+
 def test_what_no_feature_tells_has_an_effect_of_its_own(world, small):
     inside = ask(world, small, Request((), {"b": "race == 'b'"}, None))
-    outside = ask(world, small, Request((), {"b": "w > 1"}, None))
-    assert inside._telling(0).untold == 0.0
-    assert outside._telling(0).untold > 0.8
-    plain, moved = wide(outside, 4_000)
-    assert (moved - plain).std(axis=0).min() > SHIPPED.tau * np.sqrt(outside._telling(0).untold)
+    outside = ask(world, small, Request((), {"b": "w > 1"}, None), n_draws=4_000)
+    assert inside.telling[0].untold == 0.0
+    assert outside.telling[0].untold > 0.8
+    plain, moved = draw(outside)
+    assert (moved - plain).std(axis=0).min() > SHIPPED.tau * np.sqrt(outside.telling[0].untold)
 
 
 def test_the_model_alone_is_neither_shrunk_nor_widened(world, small):
-    bare, allowed = (ask(world, small, Request(("race",), {}, None), allowance=a) for a in (False, True))
-    index = np.arange(len(bare.partitions[0].place))
-    spread = [np.ptp(s._slopes(0, 0, slice(0, 40), index).logit) for s in (bare, allowed)]
+    bare, allowed = (ask(world, small, Request(("race",), {}, None), allowance=a) for a in (None, USUAL))
+    spread = [np.ptp(slopes(s).logit) for s in (bare, allowed)]
     assert spread[0] > spread[1]
 
 
@@ -251,7 +269,7 @@ def test_places_of_none_and_all_are_kept(world):
     totals = Totals(("yes",), k[None], world.trials[None], False)
     model = fit_persons(world.cells, world.bins, world.terms, totals)
     source = ask(world, (model, rake_cells(model, world.cells), totals), Request(("race",), {}, None))
-    assert np.isfinite(draws(source)[0]).all()
+    assert np.isfinite(draw(source)[0]).all()
 
 
 @pytest.mark.parametrize("order", [["age", "education", "race", "sex"], ["sex", "age", "race", "education"]])
@@ -286,6 +304,8 @@ def test_what_features_tell_is_the_variance_between_their_levels():
     crossed = telling_columns(codes[:, 0] // 2 * 3 + codes[:, 1], codes, sizes, weight, 2)
     assert crossed.columns == (0, 1)
     assert crossed.untold == pytest.approx(0.0, abs=1e-12)
+    every = telling_columns(codes @ [6, 2, 1], codes, sizes, weight, 5)  # no more columns than there are
+    assert (every.columns, every.untold) == ((0, 1, 2), pytest.approx(0.0, abs=1e-12))
     nothing = telling_columns(rng.integers(0, 2, 500), codes, sizes, weight, 1)
     assert nothing.columns == ()
     assert nothing.untold == 1.0
@@ -293,15 +313,15 @@ def test_what_features_tell_is_the_variance_between_their_levels():
 
 def test_what_features_tell_in_part_moves_by_the_root_of_the_rest(world, small):
     source = ask(world, small, Request((), {"b": "w > 1"}, None))
-    columns = source._telling(0).columns
+    columns = source.telling[0].columns
     none, part, whole = (_moved(source, Telling(columns, untold)) for untold in (0.0, 0.25, 1.0))
     np.testing.assert_allclose(part - none, 0.5 * (whole - none), atol=1e-12)
     assert np.ptp(whole - none) > SHIPPED.tau
 
 
 def _moved(source, telling):
-    source.kept["telling", 0] = telling
-    return wide(source, 50)[1]
+    source.telling[0] = telling
+    return draw(source)[1]
 
 
 def test_the_same_people_asked_for_in_three_ways_have_the_same_answer(model):

@@ -1,6 +1,6 @@
 """Errors of hidden labels in closed form: slopes against differences, and constants of known size learned back."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from crosslevel.ecological.persons.groups import Allowance
 from crosslevel.ecological.persons.hidden_errors import (
     Groups,
     HiddenLabel,
+    Variances,
     _quantile,
     _State,
     errors_of,
@@ -22,7 +23,7 @@ from crosslevel.ecological.persons.hidden_errors import (
     reach_of,
 )
 from crosslevel.ecological.persons.learner import Learner, learn_confounding, widened
-from crosslevel.ecological.persons.model import Effects
+from crosslevel.ecological.persons.model import Effects, Kinds
 
 SIZES = (2, 3, 4)
 FIRST = np.array([0, 2, 5])
@@ -37,8 +38,8 @@ def chances(
 ) -> np.ndarray:
     """The chance of every pair, places matched to their totals; more is added to the logits of cells."""
     keep = np.repeat([1.0 - (shrinkage or {}).get(name, 0.0) for name in NAMES], SIZES)
-    eta = (keep * hidden.effects)[hidden.codes].sum(axis=1) + (0.0 if more is None else more)
-    place, weight, own = hidden.pairs.place, hidden.pairs.weight, eta[hidden.pairs.cell]
+    eta = (keep * hidden.effects)[hidden.kinds.codes].sum(axis=1) + (0.0 if more is None else more)
+    place, weight, own = hidden.kinds.pairs.place, hidden.kinds.pairs.weight, eta[hidden.kinds.pairs.cell]
     low, high = np.full(len(hidden.total), -40.0), np.full(len(hidden.total), 40.0)
     for _ in range(60):  # bisection
         f = 0.5 * (low + high)
@@ -49,7 +50,7 @@ def chances(
 
 def group_logits(hidden: HiddenLabel, d: Groups, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logits of groups over all places, and within each."""
-    n, place, weight = len(d.names), hidden.pairs.place, hidden.pairs.weight
+    n, place, weight = len(d.names), hidden.kinds.pairs.place, hidden.kinds.pairs.weight
     many, row = hidden.people[place] * weight, place * n + d.group
     nation = np.bincount(d.group, many * chance) / np.bincount(d.group, many)
     return special.logit(nation), special.logit(np.bincount(row, weight * chance) / np.bincount(row, weight))
@@ -70,10 +71,8 @@ def label(
     weight = rng.dirichlet(np.full(n, apart), q)
     pairs = Pairs(np.arange(q + 1, dtype=np.int64) * n, np.tile(np.arange(n), q).astype(np.int32), weight.ravel())
     e, total, people = effect * rng.normal(size=9), rng.uniform(0.2, 0.8, q), rng.uniform(1e5, 1e6, q)
-    codes = (CELLS + FIRST).astype(np.int32)
-    plain = HiddenLabel(
-        name, pairs, NAMES, STRUCTURE, codes, e, 1e-4 * np.eye(9), total, people, (), (), float(total.mean()), ()
-    )
+    kinds = Kinds(STRUCTURE, CELLS, pairs)
+    plain = HiddenLabel(name, NAMES, kinds, e, 1e-4 * np.eye(9), total, people, (), (), float(total.mean()), ())
     true = replace(plain, effects=factor * e + tau * rng.normal(size=9))
     own = omega * rng.normal(size=(q, 2)) @ np.eye(2)  # of the sexes of each place
     chance = chances(true)
@@ -112,8 +111,10 @@ def test_what_tau_and_the_totals_leave_is_that_of_differences(which):
     found = errors_of(hidden, {})
     for part, k in (("nation", 0), ("places", 1)):
         G = np.array([(up[k] - down[k]) / (2 * step) for up, down in moved]).T
-        np.testing.assert_allclose(found[part][NAMES[which]].shared.sum(axis=1), (G**2).sum(axis=1), rtol=1e-6)
-        np.testing.assert_allclose(found[part][NAMES[which]].model, 1e-4 * (G**2).sum(axis=1), rtol=1e-6)
+        np.testing.assert_allclose(
+            found[part][NAMES[which]].variances.shared.sum(axis=1), (G**2).sum(axis=1), rtol=1e-6
+        )
+        np.testing.assert_allclose(found[part][NAMES[which]].variances.model, 1e-4 * (G**2).sum(axis=1), rtol=1e-6)
 
 
 def test_pairs_are_those_of_the_columns_compared_by_with_every_other():
@@ -125,7 +126,7 @@ def test_pairs_are_those_of_the_columns_compared_by_with_every_other():
                 both = ((CELLS[:, a] == i) & (CELLS[:, b] == j)).astype(float)
                 up, down = (group_logits(hidden, d, chances(hidden, more=s * both))[0] for s in (step, -step))
                 sums += ((up - down) / (2 * step)) ** 2
-    np.testing.assert_allclose(errors_of(hidden, {})["nation"]["sex"].pairs, sums, rtol=1e-6)
+    np.testing.assert_allclose(errors_of(hidden, {})["nation"]["sex"].variances.pairs, sums, rtol=1e-6)
 
 
 def test_levels_that_no_feature_tells_have_effects_of_their_own():
@@ -137,8 +138,8 @@ def test_levels_that_no_feature_tells_have_effects_of_their_own():
     untold = replace(d, telling=Telling((), 0.25))
     found = errors_of(replace(hidden, dimensions=(untold,), crossings=()), {})["nation"]["race"]
     place, n = np.repeat(np.arange(q), 3), 3
-    row = hidden.pairs.place * n + d.group
-    share = np.bincount(row, hidden.pairs.weight)
+    row = hidden.kinds.pairs.place * n + d.group
+    share = np.bincount(row, hidden.kinds.pairs.weight)
     logit = group_logits(hidden, d, chances(hidden))[1]
     sums = np.zeros(3)
     for level in np.eye(3):
@@ -150,8 +151,8 @@ def test_levels_that_no_feature_tells_have_effects_of_their_own():
         group = np.tile(np.arange(3), q)
         both = [special.logit(np.bincount(group, many * p) / np.bincount(group, many)) for p in (up, down)]
         sums += ((both[0] - both[1]) / (2 * step)) ** 2
-    np.testing.assert_allclose(found.untold, 0.25 * sums, rtol=1e-5)
-    assert found.pairs.max() == 0.0
+    np.testing.assert_allclose(found.variances.untold, 0.25 * sums, rtol=1e-5)
+    assert found.variances.pairs.max() == 0.0
 
 
 def test_a_group_of_one_place_moves_against_the_others_of_its_place():
@@ -160,7 +161,10 @@ def test_a_group_of_one_place_moves_against_the_others_of_its_place():
 
     hidden = label(np.random.default_rng(9))
     d, q, step = hidden.dimensions[1], len(hidden.total), 1e-5
-    place, share = np.repeat(np.arange(q), 3), np.bincount(hidden.pairs.place * 3 + d.group, hidden.pairs.weight)
+    place, share = (
+        np.repeat(np.arange(q), 3),
+        np.bincount(hidden.kinds.pairs.place * 3 + d.group, hidden.kinds.pairs.weight),
+    )
     logit, sums = group_logits(hidden, d, chances(hidden))[1], np.zeros(3 * q)
     for part in np.eye(3 * q):
         up, down = (
@@ -168,7 +172,7 @@ def test_a_group_of_one_place_moves_against_the_others_of_its_place():
             for s in (step, -step)
         )
         sums += ((up - down) / (2 * step)) ** 2
-    np.testing.assert_allclose(errors_of(hidden, {})["places"]["race"].own, sums, rtol=1e-5)
+    np.testing.assert_allclose(errors_of(hidden, {})["places"]["race"].variances.own, sums, rtol=1e-5)
 
 
 def test_parts_of_the_variance():
@@ -179,22 +183,27 @@ def test_parts_of_the_variance():
     by_column = []
     for j in range(3):  # effects of one column, as they are shrunk, times 1 + step
         own = np.repeat(np.arange(3) == j, SIZES) * keep * hidden.effects
-        more = own[hidden.codes].sum(axis=1)
+        more = own[hidden.kinds.codes].sum(axis=1)
         up, down = (group_logits(hidden, d, chances(hidden, shrinkage, s * more))[0] for s in (step, -step))
         by_column.append((up - down) / (2 * step))
-    np.testing.assert_allclose(found.contextual, np.square(by_column).T, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.variances.contextual, np.square(by_column).T, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(
         special.logit(found.estimate), group_logits(hidden, d, chances(hidden, shrinkage))[0], atol=1e-9
     )
-    place, many = hidden.pairs.place, hidden.people[hidden.pairs.place] * hidden.pairs.weight
+    place, many = hidden.kinds.pairs.place, hidden.people[hidden.kinds.pairs.place] * hidden.kinds.pairs.weight
     near = np.bincount(d.group, many * hidden.total[place]) / np.bincount(d.group, many)
     np.testing.assert_allclose(found.neighborhood, near)
     constants = replace(SHIPPED, tau=0.2, omega=0.3, distance=0.4, pairs=0.5, tail=None)
-    contextual, shared = found.contextual.sum(axis=1), found.shared.sum(axis=1)
-    expected = found.model + 0.16 * contextual + 0.04 * (shared + 0.5 * found.pairs) + 0.09 * found.own
+    contextual, shared = found.variances.contextual.sum(axis=1), found.variances.shared.sum(axis=1)
+    expected = (
+        found.variances.model
+        + 0.16 * contextual
+        + 0.04 * (shared + 0.5 * found.variances.pairs)
+        + 0.09 * found.variances.own
+    )
     z = stats.norm.ppf(0.95)
     np.testing.assert_allclose(reach_of(found, constants, 0.9), z * np.sqrt(expected))
-    alone = replace(found, untold=np.ones(3))
+    alone = replace(found, variances=replace(found.variances, untold=np.ones(3)))
     np.testing.assert_allclose(reach_of(alone, constants, 0.9), z * np.sqrt(expected + 0.04))
 
 
@@ -205,17 +214,24 @@ def test_heavy_tails_widen_the_prior_of_a_column_and_what_confounds_it():
     half = rng.normal(size=(9, 12))
     hidden = replace(hidden, covariance=np.linalg.inv(0.5 * half @ half.T + np.eye(9) / EFFECT_VARIANCE))
     found = errors_of(hidden, {}, tail)["nation"]["race"]
-    found = replace(found, untold=np.full(3, 0.3))
+    found = replace(found, variances=replace(found.variances, untold=np.full(3, 0.3)))
     constants = replace(SHIPPED, tau=0.3, omega=0.2, pairs=0.5, tail=tail)
     state = _State(hidden, {})
     G = rates_over(state.parts(hidden.dimensions[1]), hidden.people, 3).G[:, :9]
-    rest = 0.02 * found.pairs + 0.09 * found.untold + 0.04 * found.own + found.noise
+    rest = (
+        0.02 * found.variances.pairs
+        + 0.09 * found.variances.untold
+        + 0.04 * found.variances.own
+        + found.variances.noise
+    )
     drawn = np.empty((n, 200, 3))
     for k in range(n):
         scale = np.sqrt(4.0 / rng.chisquare(4.0, 3))
         each = np.repeat(scale, SIZES)
         V = np.linalg.inv(0.5 * half @ half.T + np.diag(1.0 / (EFFECT_VARIANCE * each**2)))
-        variance = np.einsum("ij,jk,ik->i", G, V, G) + 0.04 * (G**2) @ each**2 + 0.16 * found.contextual @ scale**2
+        variance = (
+            np.einsum("ij,jk,ik->i", G, V, G) + 0.04 * (G**2) @ each**2 + 0.16 * found.variances.contextual @ scale**2
+        )
         drawn[k] = np.sqrt(variance + rest) * rng.normal(size=(200, 3))
     for level in (0.8, 0.95):
         expected = np.quantile(np.abs(drawn), level, axis=(0, 1))
@@ -231,10 +247,10 @@ def test_what_is_of_no_column_has_no_tails(part, sd):
     """Pairs of levels by the tau of heavy tails; levels that no feature tells by that of a normal law."""
     tail = Tail(4.0, 0.2, 0.4)
     found = errors_of(label(np.random.default_rng(4)), {}, tail)["nation"]["race"]
-    names = ("model", "stretched", "contextual", "shared", "pairs", "untold", "own", "noise")
-    nothing = replace(found, **{name: np.zeros_like(getattr(found, name)) for name in names})
+    none = Variances(**{f.name: np.zeros_like(getattr(found.variances, f.name)) for f in fields(Variances)})
+    nothing = replace(found, variances=none)
     constants = replace(SHIPPED, tau=0.3, omega=0.1, pairs=0.3, tail=tail)
-    only = replace(nothing, **{part: np.ones(3)})
+    only = replace(nothing, variances=replace(none, **{part: np.ones(3)}))
     np.testing.assert_allclose(reach_of(only, constants, 0.9), stats.norm.ppf(0.95) * sd, rtol=1e-6)
     np.testing.assert_allclose(reach_of(nothing, constants, 0.9), 0.0, atol=1e-12)
 
@@ -242,7 +258,8 @@ def test_what_is_of_no_column_has_no_tails(part, sd):
 @pytest.mark.parametrize("tail", [None, Tail(4.0, 0.3, 0.5)])
 def test_intervals_of_many_taus_are_those_of_each(tail):
     found = errors_of(label(np.random.default_rng(11)), {"race": 0.4}, tail)["nation"]
-    together = joined([replace(e, untold=np.full(len(e.truth), 0.3)) for e in found.values()])
+    untold = [replace(e.variances, untold=np.full(len(e.truth), 0.3)) for e in found.values()]
+    together = joined([replace(e, variances=v) for e, v in zip(found.values(), untold, strict=True)])
     constants, taus = replace(SHIPPED, tau=0.2, omega=0.1, tail=tail), np.array([0.0, 0.1, 0.7])
     each = [
         replace(constants, tau=t) if tail is None else replace(constants, tail=replace(tail, tau=t))

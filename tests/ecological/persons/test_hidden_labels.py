@@ -60,8 +60,8 @@ def model(people, world):
 def quick(monkeypatch):
     """Take the scales of hidden columns as known: a mode in place of dozens."""
 
-    def given(design, terms, likelihood, people, *, n_jobs=1):
-        return fit_aggregate(design, terms, likelihood, people, fixed=Hyperparameters(**FIXED), n_jobs=n_jobs)
+    def given(design, terms, likelihood, people):
+        return fit_aggregate(design, terms, likelihood, people, fixed=Hyperparameters(**FIXED))
 
     monkeypatch.setattr(hidden_labels, "fit_aggregate", given)
 

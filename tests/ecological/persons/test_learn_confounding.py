@@ -73,8 +73,8 @@ def test_named_subgroups_where_and_contrasts(model):
     assert named["estimate"][0] == pytest.approx(one["estimate"][0], abs=0.01)
     inside = model.estimate(by="sex", where="race == 'white'", rollup="all", n_draws=50)
     assert inside.select(sex=2)["population"][0] == pytest.approx(one["population"][0])
-    gap = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=50)
     both = model.estimate(by="sex", rollup="all", n_draws=50)
+    gap = both.contrast()
     assert gap["estimate"][0] == pytest.approx(both["estimate"][1] - both["estimate"][0])
 
 
@@ -97,7 +97,7 @@ def test_turnout_and_several_outcomes(world):
     found = model.estimate(by="sex", rollup="all", n_draws=50)
     for sex in (1, 2):
         assert found.select(sex=sex)["estimate"].sum() == pytest.approx(1.0, abs=1e-9)
-    went = model.estimate(by="sex", denominator="turnout", rollup="all", n_draws=50)
+    went = model.estimate(by="sex", share_of="turnout", rollup="all", n_draws=50)
     people = world.places.to_pandas()
     whole = np.average(went["estimate"], weights=went["population"])
     assert whole == pytest.approx(people.votes.sum() / people.population.sum(), abs=0.02)

@@ -56,7 +56,7 @@ def test_two_bins_have_no_curve_and_three_have_one():
 
 
 def test_pairs_of_levels_are_numbered_behind_all_others(effects):
-    found = model.number_pairs(effects, effects.codes(CELLS), [(0, 1), (1, 2)])
+    found = model.Kinds(effects, CELLS, PAIRS, [(0, 1), (1, 2)]).codes
     np.testing.assert_array_equal(found[:, :5], effects.codes(CELLS))
     for (sex, age, race), row in zip(CELLS.tolist(), found.tolist(), strict=True):
         assert row[5:] == [31 + sex * 5 + age, 31 + 10 + age * 3 + race]

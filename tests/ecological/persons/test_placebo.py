@@ -81,7 +81,7 @@ def test_shares_that_are_noise_are_smoothed_away():
     """Heads of a place are a sample's: half of its people vary by chance alone, and the composition that is fitted hardly does."""
     for half in hidden(0):
         for d in half.dimensions:
-            share = np.bincount(half.pairs.place, half.pairs.weight * (d.group == 1), PLACES)
+            share = np.bincount(half.kinds.pairs.place, half.kinds.pairs.weight * (d.group == 1), PLACES)
             by_chance = 0.25 / (HOUSES * SIZE / 2) * (SIZE if d.name == "shared" else 1)
             assert share.var() < 0.3 * by_chance
 

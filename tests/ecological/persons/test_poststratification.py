@@ -9,7 +9,7 @@ from tests.ecological.persons.test_survey import Q, ask, make_tiny
 
 from crosslevel.ecological.persons import poststratification
 from crosslevel.ecological.persons.group_rates import parts_at, rates_over
-from crosslevel.ecological.persons.model import cell_logits, number_pairs
+from crosslevel.ecological.persons.model import cell_logits
 from crosslevel.ecological.persons.poststratification import (
     INTERCEPT_SD,
     USUAL_DF,
@@ -19,7 +19,6 @@ from crosslevel.ecological.persons.poststratification import (
     mrp_rates,
     regress,
 )
-from crosslevel.ecological.persons.survey import pairs_of
 from crosslevel.ecological.persons.sweeps import place_effects
 
 STATES = np.arange(Q) % 3
@@ -38,7 +37,7 @@ def rows(tiny):
 
 @pytest.fixture(scope="module")
 def found(tiny, rows):
-    return regress(tiny.effects, pairs_of(tiny.effects), rows, (STATES,))
+    return regress(tiny.kinds, rows, (STATES,))
 
 
 def design(tiny, rows):
@@ -94,9 +93,8 @@ def test_scales_are_those_of_the_largest_evidence(tiny, rows, found):
 
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_groups_are_sums_over_people_and_their_sd_that_of_differences(tiny, found, calibrated):
-    columns, cell, place = pairs_of(tiny.effects), tiny.pairs.cell, tiny.pairs.place
+    codes, cell, place = tiny.kinds.codes, tiny.pairs.cell, tiny.pairs.place
     group = tiny.levels[cell, 0].astype(np.intp)
-    codes = number_pairs(tiny.effects, tiny.effects.codes(tiny.levels), columns)
     weight = PEOPLE[place] * tiny.pairs.weight
 
     def logits(phi):
@@ -107,11 +105,10 @@ def test_groups_are_sums_over_people_and_their_sd_that_of_differences(tiny, foun
             eta = phi[0] + eta[cell] + phi[12:][STATES[place]]
         return special.logit(np.bincount(group, weight * special.expit(eta)) / np.bincount(group, weight))
 
-    sets = (found, tiny.effects, columns, tiny.pairs, tiny.levels)
     if calibrated:
-        rate, sd = calibrated_rates(*sets, tiny.rate, PEOPLE, group, 3)
+        rate, sd = calibrated_rates(found, tiny.kinds, tiny.rate, PEOPLE, group, 3)
     else:
-        rate, sd = mrp_rates(*sets, PEOPLE, (STATES,), group, 3)
+        rate, sd = mrp_rates(found, tiny.kinds, PEOPLE, (STATES,), group, 3)
     np.testing.assert_allclose(special.logit(rate), logits(found.phi), atol=1e-8)
     h = 1e-5
     slopes = np.array([(logits(found.phi + h * e) - logits(found.phi - h * e)) / (2 * h) for e in np.eye(15)]).T
@@ -120,27 +117,20 @@ def test_groups_are_sums_over_people_and_their_sd_that_of_differences(tiny, foun
 
 def test_groups_that_are_shifted_add_up_to_the_totals(tiny, found):
     group = tiny.levels[tiny.pairs.cell, 1].astype(np.intp)
-    rate, _ = calibrated_rates(
-        found, tiny.effects, pairs_of(tiny.effects), tiny.pairs, tiny.levels, tiny.rate, PEOPLE, group, 2
-    )
+    rate, _ = calibrated_rates(found, tiny.kinds, tiny.rate, PEOPLE, group, 2)
     people = np.bincount(group, PEOPLE[tiny.pairs.place] * tiny.pairs.weight)
     assert people @ rate == pytest.approx(PEOPLE @ tiny.rate, abs=1e-9)
 
 
 def test_many_who_answer_alike_give_the_truth(tiny):
     rows = ask(tiny, 200_000, exact=True)
-    found = regress(tiny.effects, pairs_of(tiny.effects), rows, (np.arange(Q),))
+    found = regress(tiny.kinds, rows, (np.arange(Q),))
     group = tiny.levels[tiny.pairs.cell, 0].astype(np.intp)
-    codes = number_pairs(tiny.effects, tiny.effects.codes(tiny.levels), pairs_of(tiny.effects))
-    truth = parts_at(tiny.pairs, cell_logits(tiny.truth, codes), tiny.f, codes, 11, group, 3)
+    truth = parts_at(tiny.kinds, cell_logits(tiny.truth, tiny.kinds.codes), tiny.f, group, 3)
     real = rates_over(truth, PEOPLE, 3).rate
     for one, _ in (
-        mrp_rates(
-            found, tiny.effects, pairs_of(tiny.effects), tiny.pairs, tiny.levels, PEOPLE, (np.arange(Q),), group, 3
-        ),
-        calibrated_rates(
-            found, tiny.effects, pairs_of(tiny.effects), tiny.pairs, tiny.levels, tiny.rate, PEOPLE, group, 3
-        ),
+        mrp_rates(found, tiny.kinds, PEOPLE, (np.arange(Q),), group, 3),
+        calibrated_rates(found, tiny.kinds, tiny.rate, PEOPLE, group, 3),
     ):
         np.testing.assert_allclose(one, real, atol=1e-3)
 
@@ -158,14 +148,10 @@ def test_shares_as_they_answered_have_wilsons_interval(yes, asked, low, high):
 
 
 def test_parts_and_groups_move_as_differences_say(tiny):
-    columns = pairs_of(tiny.effects)
-    codes = number_pairs(tiny.effects, tiny.effects.codes(tiny.levels), columns)
     group = tiny.levels[tiny.pairs.cell, 0].astype(np.intp)
 
     def at(theta):
-        eta = cell_logits(theta, codes)
-        f = place_effects(tiny.pairs, eta, tiny.rate, special.logit(tiny.rate))
-        parts = parts_at(tiny.pairs, eta, f, codes, 11, group, 3)
+        parts = parts_at(tiny.kinds, *tiny.kinds.at(theta, tiny.rate), group, 3)
         return parts, rates_over(parts, PEOPLE, 3)
 
     parts, over = at(tiny.truth)

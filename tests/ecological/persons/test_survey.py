@@ -11,9 +11,8 @@ from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.place_cells import Bins, Pairs
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons import survey
-from crosslevel.ecological.persons.model import cell_logits, effects_of, number_pairs
+from crosslevel.ecological.persons.model import Kinds, cell_logits, effects_of
 from crosslevel.ecological.persons.survey import Likelihood, SurveyRows, effect_prior, fuse, pairs_of
-from crosslevel.ecological.persons.sweeps import place_effects
 
 SIZES = (3, 2)
 Q = 12
@@ -21,14 +20,24 @@ Q = 12
 
 @dataclass(frozen=True)
 class Tiny:
-    effects: object
-    levels: np.ndarray
-    pairs: Pairs
+    kinds: Kinds
     rate: np.ndarray
     truth: np.ndarray  # effects, pairs included
     f: np.ndarray
     seen: np.ndarray
     spread: np.ndarray
+
+    @property
+    def effects(self):
+        return self.kinds.effects
+
+    @property
+    def levels(self):
+        return self.kinds.levels
+
+    @property
+    def pairs(self):
+        return self.kinds.pairs
 
 
 def make_tiny(seed=0):
@@ -39,20 +48,19 @@ def make_tiny(seed=0):
     levels = np.array([(i, j) for i in range(3) for j in range(2)], dtype=np.int32)
     weight = rng.dirichlet(np.full(6, 3.0), Q)
     pairs = Pairs(np.arange(Q + 1) * 6, np.tile(np.arange(6), Q).astype(np.int32), weight.ravel())
-    chosen = pairs_of(effects)
+    kinds = Kinds(effects, levels, pairs, pairs_of(effects))
     truth = np.concatenate([[0.0, 0.9, -0.7, 0.0, 0.5], 0.2 * rng.normal(size=6)])
     f = 0.4 * rng.normal(size=Q)
-    eta = cell_logits(truth, number_pairs(effects, effects.codes(levels), chosen))
+    eta = cell_logits(truth, kinds.codes)
     rate = (weight * special.expit(eta + f[:, None])).sum(axis=1)
     seen = truth[:5] + 0.2 * rng.normal(size=5)
-    return Tiny(effects, levels, pairs, rate, truth, f, seen, 0.05 * np.eye(5))
+    return Tiny(kinds, rate, truth, f, seen, 0.05 * np.eye(5))
 
 
 def ask(tiny, n, seed=1, shift=0.0, by=None, exact=False, area="place"):
     """Ask n people of every place, in proportion to who lives there; ``shift`` moves who answers, ``by`` by their levels."""
     rng = np.random.default_rng(seed)
-    chosen = pairs_of(tiny.effects)
-    eta = cell_logits(tiny.truth, number_pairs(tiny.effects, tiny.effects.codes(tiny.levels), chosen))
+    eta = cell_logits(tiny.truth, tiny.kinds.codes)
     p = special.expit(eta + tiny.f[:, None])
     more = np.zeros(6) if by is None else by[tiny.effects.codes(tiny.levels)].sum(axis=1)
     p = special.expit(special.logit(p) + shift + more)
@@ -77,24 +85,19 @@ def ask(tiny, n, seed=1, shift=0.0, by=None, exact=False, area="place"):
 
 
 def fused(tiny, rows, selection=0.0, pairs=True, confounding=SHIPPED, keep=None):
-    columns = pairs_of(tiny.effects) if pairs else ()
-    prior = effect_prior(
-        tiny.effects, tiny.seen, tiny.spread, np.ones(5) if keep is None else keep, confounding, columns
-    )
-    return prior, fuse(tiny.effects, columns, prior, tiny.pairs, tiny.levels, tiny.rate, rows, selection)
+    kinds, keep = tiny.kinds if pairs else replace(tiny.kinds, crossed=()), np.ones(5) if keep is None else keep
+    prior = effect_prior(tiny.effects, tiny.seen, tiny.spread, keep, confounding, kinds.crossed)
+    return prior, fuse(kinds, prior, tiny.rate, rows, selection)
 
 
 def likelihood(tiny, rows, pairs=True):
-    return Likelihood(
-        *(tiny.effects, pairs_of(tiny.effects) if pairs else (), tiny.pairs, tiny.levels, tiny.rate, rows)
-    )
+    return Likelihood(tiny.kinds if pairs else replace(tiny.kinds, crossed=()), tiny.rate, rows)
 
 
 def group_logits(tiny, theta):
     """Logits of the levels of both columns over all places, which have equal people."""
-    columns = pairs_of(tiny.effects) if len(theta) > 5 else ()
-    eta = cell_logits(theta, number_pairs(tiny.effects, tiny.effects.codes(tiny.levels), columns))
-    f = place_effects(tiny.pairs, eta, tiny.rate, special.logit(tiny.rate))
+    kinds = tiny.kinds if len(theta) > 5 else replace(tiny.kinds, crossed=())
+    eta, f = kinds.at(theta, tiny.rate)
     p = special.expit(eta[tiny.pairs.cell] + f[tiny.pairs.place])
     out = []
     for column in range(2):
@@ -230,7 +233,7 @@ def test_what_moves_everybody_is_the_offset(tiny):
 def test_a_place_of_one_kind_has_its_total_whatever_it_says(tiny):
     weight = tiny.pairs.weight.reshape(Q, 6).copy()
     weight[0] = np.eye(6)[2]
-    tiny = replace(tiny, pairs=replace(tiny.pairs, weight=weight.ravel()))
+    tiny = replace(tiny, kinds=replace(tiny.kinds, pairs=replace(tiny.pairs, weight=weight.ravel())))
     one = (np.array([0, 1]), np.array([2]), np.array([0]), np.ones(1))
     rows = SurveyRows(tiny.levels, *one, np.array([900.0]), np.array([1000.0]), np.zeros(1, dtype=int))
     prior, found = fused(tiny, rows)
@@ -349,9 +352,7 @@ def test_intervals_hold_in_worlds_where_the_prior_is_true():
         start = make_tiny(seed)
         prior = effect_prior(start.effects, start.seen, start.spread, np.ones(5), SHIPPED, pairs_of(start.effects))
         truth = prior.mean + prior.root @ rng.normal(size=11)
-        eta = cell_logits(
-            truth, number_pairs(start.effects, start.effects.codes(start.levels), pairs_of(start.effects))
-        )
+        eta = cell_logits(truth, start.kinds.codes)
         rate = (start.pairs.weight.reshape(Q, 6) * special.expit(eta + start.f[:, None])).sum(axis=1)
         tiny = replace(start, truth=truth, rate=rate)
         rows = ask(tiny, 60, seed, shift=0.5 * rng.normal(), by=0.1 * rng.normal(size=5))

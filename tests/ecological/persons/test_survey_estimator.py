@@ -116,7 +116,7 @@ def test_everything_can_be_asked(model):
     found = model.estimate(subgroups={"young women": "sex == 2 and age_group == '18-29'"}, rollup="state", n_draws=60)
     assert found.keys == ("state", "subgroup")
     assert len(model.estimate(by="race", where="sex == 1", n_draws=60)["estimate"]) > 48
-    both = model.estimate(by="race", rollup="all", contrast="difference", reference="white", n_draws=60)
+    both = model.estimate(by="race", rollup="all", n_draws=60).contrast(reference="white")
     assert (both["conf_low"] < both["conf_high"]).all()
     assert len(model.predict_places()["estimate"]) == 24
     # a column that is no feature has an effect of its own

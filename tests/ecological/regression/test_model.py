@@ -10,6 +10,7 @@ from scipy import special
 
 import crosslevel as cl
 from crosslevel.data.simulate import nation
+from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.regression.model import RegressionModel, divide_draws, fit_regression
@@ -46,8 +47,7 @@ def model(*, fixed: bool = True, sampling: bool = True, stages: int = 1) -> Regr
         M,
         np.ones(Q),
         terms,
-        k,
-        n,
+        Totals(("yes",) * stages, k, n, False),
         sampling=sampling_of(features[:, :40].reshape(-1, P), M, np.ones(Q)) if sampling else None,
         fixed=[H] * stages if fixed else None,
         n_restarts=1,
@@ -65,12 +65,12 @@ def test_logits_have_the_closed_moments_and_the_sampling_variance() -> None:
     M, place, effective = parts()
     n = 40_000
     bare = replace(one, sampling=None)
-    f = bare.logits(0, bare.draws(0, n, 0), M, place, effective, n, (0, 0))
+    f = bare.logits(0, bare.draws(0, n, 0), M, place, effective, (0, 0))
     at = bare.moments(0, M, place)
     np.testing.assert_allclose((f.mean(axis=0) - at.mean) / np.sqrt(at.variance), 0.0, atol=5 / np.sqrt(n))
     np.testing.assert_allclose(f.var(axis=0) / at.variance, 1.0, atol=5 * np.sqrt(2 / n))
     drawn = one.draws(0, n, 0)
-    noisy = one.logits(0, drawn, M, place, effective, n, (0, 0))
+    noisy = one.logits(0, drawn, M, place, effective, (0, 0))
     sampling = one.sampling
     assert sampling is not None
     assert drawn.within is not None
@@ -128,10 +128,10 @@ def test_draws_do_not_depend_on_what_else_is_asked() -> None:
     one = model()
     M, place, effective = parts()
     drawn = one.draws(0, 200, 5)
-    whole = one.logits(0, drawn, M, place, effective, 200, (5, 1))
-    some = one.logits(0, drawn, M[2:], place[2:], effective[2:], 200, (5, 1))
+    whole = one.logits(0, drawn, M, place, effective, (5, 1))
+    some = one.logits(0, drawn, M[2:], place[2:], effective[2:], (5, 1))
     np.testing.assert_allclose(whole[:, 2:], some, rtol=1e-12)
-    other = one.logits(0, drawn, M, place, effective, 200, (5, 2))
+    other = one.logits(0, drawn, M, place, effective, (5, 2))
     assert abs(np.corrcoef(other[:, 2], whole[:, 2])[0, 1]) < 0.99
 
 
@@ -143,7 +143,7 @@ def test_streams_of_different_uses_differ() -> None:
     first, second = one.draws(0, 400, 0), one.draws(1, 400, 0)
     bare = replace(one, sampling=None)
     at = np.arange(Q)
-    noise = one.logits(0, first, M, at, effective, 400, (0, 0)) - bare.logits(0, first, M, at, effective, 400, (0, 0))
+    noise = one.logits(0, first, M, at, effective, (0, 0)) - bare.logits(0, first, M, at, effective, (0, 0))
     assert place.shape == (3,)
     together = np.corrcoef(np.hstack([noise, second.u]).T)[:Q, Q:]
     assert np.abs(together).max() < 0.25  # 625 correlations of 400 draws: five standard errors
@@ -165,7 +165,7 @@ def test_points_stand_for_the_posterior_of_the_scales() -> None:
     f = (M - M.mean(axis=0)) @ rng.standard_normal(P) + 0.3 * rng.standard_normal(Q)
     n = np.full((1, Q), 500.0)
     k = rng.binomial(500, special.expit(f))[None].astype(float)
-    one = fit_regression(M, np.ones(Q), terms, k, n)
+    one = fit_regression(M, np.ones(Q), terms, Totals(("yes",), k, n, False))
     (question,), (found,) = one.questions, one.points
     weight = np.array([p.weight for p in found])
     assert weight.sum() == pytest.approx(1.0)
@@ -199,7 +199,7 @@ def test_draws_of_points_are_a_mixture() -> None:
     one = model(fixed=False, sampling=False)
     M, place, effective = parts()
     n = 20_000
-    f = one.logits(0, one.draws(0, n, 0), M, place, effective, n, (0, 0))
+    f = one.logits(0, one.draws(0, n, 0), M, place, effective, (0, 0))
     mean, square = np.zeros(3), np.zeros(3)
     for point in one.points[0]:
         at = one.questions[0].predict((replace(point, weight=1.0),), one.along(M), place)
@@ -240,10 +240,11 @@ def test_later_questions_are_asked_where_somebody_is_left() -> None:
     terms = Terms(Q, None, None, "plane", True, None)
     rng = np.random.default_rng(0)
     n = np.vstack([np.full(Q, 100.0), np.where(np.arange(Q) < 3, 0.0, 40.0)])
-    one = fit_regression(M, np.ones(Q), terms, np.floor(n * rng.uniform(0.3, 0.7, Q)), n, fixed=[H, H])
+    totals = Totals(("a", "b"), np.floor(n * rng.uniform(0.3, 0.7, Q)), n, False)
+    one = fit_regression(M, np.ones(Q), terms, totals, fixed=[H, H])
     assert len(one.questions[0].places) == Q
     np.testing.assert_array_equal(one.questions[1].places, np.arange(3, Q))
-    alone = fit_regression(M, np.ones(Q), terms, one.successes[:1], n[:1], fixed=[H])
+    alone = fit_regression(M, np.ones(Q), terms, Totals(("a",), totals.successes[:1], n[:1], False), fixed=[H])
     np.testing.assert_allclose(alone.fits[0].mode.f, one.fits[0].mode.f)
 
 
@@ -285,7 +286,7 @@ def many(q=120, p=20):
     f = 0.3 + M @ rng.normal(0, 0.5, p) + 0.2 * rng.normal(size=q) + 0.3 * np.sin(terms.coords[:, 0])
     k = rng.binomial(n.astype(int), special.expit(f)).astype(float)
     n[7] = k[7] = 0.0
-    return M, np.ones(q), terms, k[None], n[None]
+    return M, np.ones(q), terms, Totals(("yes",), k[None], n[None], False)
 
 
 def test_all_directions_are_all_features() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.regression.model import fit_regression
 from crosslevel.ecological.regression.sampling import PeopleSpread, Sampling, sampling_of, spread_of
@@ -104,7 +105,8 @@ def test_nearest_is_the_median_distance_to_the_nearest_other_place(q):
     h = Hyperparameters(effect_variance=1.0, nugget=0.1)
     terms = Terms(q, None, None, "plane", True, None)
     weight = np.arange(1.0, q + 1.0)
-    found = fit_regression(M, weight, terms, np.full((1, q), 30.0), np.full((1, q), 100.0), fixed=[h])
+    totals = Totals(("yes",), np.full((1, q), 30.0), np.full((1, q), 100.0), False)
+    found = fit_regression(M, weight, terms, totals, fixed=[h])
     np.testing.assert_allclose(found.center, weight @ M / weight.sum())
     nearest = [min(np.linalg.norm(M[i] - M[j]) for j in range(q) if j != i) for i in range(q)] if q > 1 else [0.0]
-    assert found.nearest == pytest.approx(np.median(nearest))
+    assert found.seen.unit == pytest.approx(np.median(nearest))

@@ -82,9 +82,7 @@ def make(seed: int, *, nugget: float = TRUTH.nugget, trials: int = 4000) -> Worl
 
 
 def fitted(world: World) -> RegressionModel:
-    return fit_regression(
-        world.whole.values, world.whole.weight, world.terms, world.totals.successes, world.totals.trials, n_restarts=1
-    )
+    return fit_regression(world.whole.values, world.whole.weight, world.terms, world.totals, n_restarts=1)
 
 
 def ask(
@@ -93,9 +91,9 @@ def ask(
     keys = list(range(Q))
     parts = cut(world.found, Request(("group",), {}, None), world.whole, keys)
     rollup = Rollup(None, (None,), np.zeros(Q, np.intp)) if national else Rollup("place", tuple(keys), np.arange(Q))
-    question = Question(rollup, "voters", None, None, 0.95, draws, 0)
+    question = Question(rollup, "voters", 0.95, draws, 0)
     setting = Setting(world.totals, match_totals, False, "group", Provenance.of(call="test"), "pyarrow", (), {})
-    return answer(RegressionSource(model, parts), question, setting)
+    return answer(RegressionSource(model, parts, draws, 0), question, setting)
 
 
 def study(seeds: range) -> dict[str, dict[str, float]]:

@@ -44,6 +44,29 @@ UNCOUNTED = 1e8
 PENALTIES = np.geomspace(1e-3, 1e3, 25)
 
 
+@dataclass(frozen=True)
+class Search:
+    """How a search of effects and scales ended.
+
+    Attributes
+    ----------
+    steps, rounds : int
+        Gauss-Newton steps in all; rounds of effects and scales.
+    decrement, change : float
+        Gain that a further step promises; last change of a log scale.
+    at_limit : tuple of str
+    cells : int
+        Places that differ in location or groups.
+    """
+
+    steps: int
+    rounds: int
+    decrement: float
+    change: float
+    at_limit: tuple[str, ...]
+    cells: int
+
+
 @dataclass(frozen=True, eq=False)
 class AggregateFit:
     """A fitted question: z = logit + G (b - beta) + r near the effects found.
@@ -64,13 +87,7 @@ class AggregateFit:
     context : (q, p')
         Composition of the places, where it acts on everybody; p' is 0 where it does not.
     log_evidence : float
-    steps, rounds : int
-        Gauss-Newton steps in all; rounds of effects and scales.
-    decrement, change : float
-        Gain that a further step promises; last change of a log scale.
-    at_limit : tuple of str
-    cells : int
-        Places that differ in location or groups.
+    search : Search
     approximation : Approximation or None
         How far the field is from the exact one, where it stands on a few points.
     """
@@ -85,25 +102,25 @@ class AggregateFit:
     noise: FloatArray
     context: FloatArray
     log_evidence: float
-    steps: int
-    rounds: int
-    decrement: float
-    change: float
-    at_limit: tuple[str, ...]
-    cells: int = 0
+    search: Search
     approximation: Approximation | None = None
+
+    @property
+    def at_limit(self) -> tuple[str, ...]:
+        """Scales at the limit of their range."""
+        return self.search.at_limit
 
     def describe(self) -> dict[str, Any]:
         """Say how the search ended."""
-        off = self.approximation
+        off, search = self.approximation, self.search
         near = {} if off is None else {"approximated_mean": off.mean, "approximated_std_error": off.std_error}
         return near | {
-            "cells_of_places": self.cells,
+            "cells_of_places": search.cells,
             "log_evidence": self.log_evidence,
-            "newton_steps": self.steps,
-            "decrement_at_mode": self.decrement,
-            "rounds": self.rounds,
-            "last_change_of_log_scales": self.change,
+            "newton_steps": search.steps,
+            "decrement_at_mode": search.decrement,
+            "rounds": search.rounds,
+            "last_change_of_log_scales": search.change,
         }
 
 
@@ -125,10 +142,7 @@ def fit_aggregate(
     terms: Terms,
     likelihood: Binomial,
     people: FloatArray,
-    *,
     fixed: Hyperparameters | None = None,
-    start: Hyperparameters | None = None,
-    n_jobs: int = 1,
 ) -> AggregateFit:
     """Fit one question to the totals of places.
 
@@ -143,8 +157,6 @@ def fit_aggregate(
         Weight of each place's people, by which the mean logit is taken.
     fixed : Hyperparameters, optional
         Take these as they are.
-    start : Hyperparameters, optional
-        Begin the search of scales here.
 
     Raises
     ------
@@ -157,8 +169,8 @@ def fit_aggregate(
     noise = np.where(n > 0, 1.0 / np.maximum(n * rate * (1.0 - rate), 1e-12), UNCOUNTED)
     weight = np.where(n > 0, people, 0.0)
     level = float(np.average(z, weights=weight if weight.sum() > 0 else None))
-    problem = _Problem(design, terms, z, noise, level, n_jobs)
-    h = fixed or start or _first_guess(terms, problem.priors)
+    problem = _Problem(design, terms, z, noise, level)
+    h = fixed or _first_guess(terms, problem.priors)
     if fixed is None:
         h = problem.scales(terms.pack(h)[1:])
     held = fixed is not None or len(terms.names) == 1  # nothing but the variance of effects, which is not learned
@@ -196,12 +208,7 @@ def fit_aggregate(
         noise,
         problem.context,
         found.log_evidence,
-        steps,
-        rounds,
-        found.decrement,
-        change,
-        limit,
-        problem.cells.terms.n_places,
+        Search(steps, rounds, found.decrement, change, limit, problem.cells.terms.n_places),
         problem.approximation(found, h),
     )
 
@@ -209,10 +216,8 @@ def fit_aggregate(
 class _Problem:
     """One question, with the objective of its effects and of its scales."""
 
-    def __init__(
-        self, design: Design, terms: Terms, z: FloatArray, noise: FloatArray, level: float, n_jobs: int
-    ) -> None:
-        self.design, self.terms, self.z, self.noise, self.n_jobs = design, terms, z, noise, n_jobs
+    def __init__(self, design: Design, terms: Terms, z: FloatArray, noise: FloatArray, level: float) -> None:
+        self.design, self.terms, self.z, self.noise = design, terms, z, noise
         self.at = np.full(len(z), level)
         self.context = np.zeros((len(z), 0)) if design.context is None else design.context
         self.cells = collapse(terms)
@@ -223,7 +228,7 @@ class _Problem:
     def logits(self, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Give g(beta), (q,), and its slopes, (q, p)."""
         design = self.design
-        found = level_rates(design.pairs, design.eta(beta), self.at, design.codes, len(design.B), self.n_jobs)
+        found = level_rates(design.pairs, design.eta(beta), self.at, design.codes, len(design.B))
         P = np.clip(found.rate, 1e-12, 1.0 - 1e-12)
         return special.logit(P), (found.by_level / (P * (1.0 - P))[:, None]) @ design.B
 
@@ -267,7 +272,7 @@ class _Problem:
         """Give sum_i force_i d2 g_i / d beta2, (p, p): what Gauss-Newton leaves out of the curvature."""
         design, P = self.design, special.expit(logit)
         factor = force / (P * (1.0 - P))
-        bent = hessian(design.pairs, design.eta(beta), self.at, design.codes, len(design.B), factor, self.n_jobs)
+        bent = hessian(design.pairs, design.eta(beta), self.at, design.codes, len(design.B), factor)
         return np.asarray(design.B.T @ bent @ design.B - (G.T * (force * (1.0 - 2.0 * P))) @ G)
 
     def better_scales(self, found: _Mode, h: Hyperparameters) -> tuple[Hyperparameters, tuple[str, ...]]:
@@ -369,11 +374,11 @@ def predict_logits(
     return Moments(logit - G @ fit.beta + at.mean, at.variance)
 
 
-def new_logits(fit: AggregateFit, design: Design, n_jobs: int = 1) -> tuple[FloatArray, FloatArray]:
+def new_logits(fit: AggregateFit, design: Design) -> tuple[FloatArray, FloatArray]:
     """Give the logits that the effects of a fit give other places, (m,), and their slopes, (m, p)."""
     n = design.pairs.n_places
     terms = Terms(n, None, None, "plane", True, None)
-    return _Problem(design, terms, np.zeros(n), np.ones(n), fit.level, n_jobs).logits(fit.beta)
+    return _Problem(design, terms, np.zeros(n), np.ones(n), fit.level).logits(fit.beta)
 
 
 def prior_left(fit: AggregateFit, B: FloatArray, mean_shares: FloatArray, columns: list[tuple[int, int]]) -> FloatArray:

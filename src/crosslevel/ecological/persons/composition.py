@@ -60,12 +60,11 @@ class SampledShares:
 
 
 @dataclass(frozen=True, eq=False)
-class Composition:
-    """Smoothed shares, and how far the measured ones can be relied on.
+class Measured:
+    """How far the measured shares of places can be relied on.
 
     Attributes
     ----------
-    shares : (q, p)
     reliability : (n_columns,)
         One less the part of the variance of shares over places that is sampling error, between 0 and 1: the mean over the levels of a
         column, by their people.
@@ -75,7 +74,6 @@ class Composition:
         Sampling covariance of the shares of a place, times its effective number of people.
     """
 
-    shares: FloatArray
     reliability: FloatArray
     segregation: FloatArray
     sampling: FloatArray
@@ -151,8 +149,8 @@ def measure_shares(
     return SampledShares(shares, covariance, size, tuple(columns))
 
 
-def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Composition:
-    """Shrink the shares of all columns together toward their mean, by how well each is measured.
+def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> tuple[FloatArray, Measured]:
+    """Shrink the shares of all columns together toward their mean, (q, p), by how well each is measured.
 
     E_i = m + Sigma (Sigma + S_i)^-1 (s_i - m) with Sigma = cov(s) - S, its negative eigenvalues set to zero in units of
     sqrt(m (1 - m)).
@@ -199,15 +197,15 @@ def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Com
         return np.array([np.average(values[a:b], weights=mean[a:b]) for a, b in sampled.columns])
 
     of_one = sampled.covariance / float(np.mean(1.0 / sampled.size))
-    return Composition(smoothed, by_column(reliability), by_column(apart), of_one)
+    return smoothed, Measured(by_column(reliability), by_column(apart), of_one)
 
 
-def counted_shares(shares: FloatArray, columns: Sequence[tuple[int, int]]) -> Composition:
+def counted_shares(shares: FloatArray, columns: Sequence[tuple[int, int]]) -> Measured:
     """Take shares, (q, p), as they are: they were counted, not sampled."""
     mean, spread = shares.mean(axis=0), shares.var(axis=0, ddof=1)
     apart = spread / np.maximum(mean * (1.0 - mean), 1e-12)
     segregation = [np.average(apart[a:b], weights=mean[a:b]) for a, b in columns]
-    return Composition(shares, np.ones(len(columns)), np.array(segregation), np.zeros((len(mean), len(mean))))
+    return Measured(np.ones(len(columns)), np.array(segregation), np.zeros((len(mean), len(mean))))
 
 
 def describe_margins(
@@ -253,7 +251,7 @@ def known_shares(margins: Any, by: str, keys: Sequence[object], bins: Bins) -> F
         Places, in order.
     bins : Bins
     """
-    found = read_by_key(margins, keys, "margins", key=by, repair=", or leave these places out").columns
+    found = read_by_key(margins, keys, "margins", key=by, repair=", or leave these places out")[0]
     columns = dict(zip(bins.names, bins.encoder.columns, strict=True))
     shares: list[FloatArray] = []
     for name, size in zip(bins.names, bins.sizes, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from crosslevel.data.totals import match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import Described, PlaceEstimator, check_nouns
+from crosslevel.ecological.estimate import Described, Fitted, PlaceEstimator, check_nouns
 from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.composition import known_shares
 from crosslevel.ecological.persons.groups import allowance_of, source_of
@@ -224,21 +224,15 @@ class EcologicalInference(PlaceEstimator):
         table, covariates = places.margins_table, places.covariates
         read = None if covariates is None else learn_covariates(found.table, covariates)
         known = None if table is None else known_shares(table, places.by, found.keys, bins)
-        jobs = checks.count_jobs(None)
-        model = fitting.fit_persons(
-            cells,
-            bins,
-            terms,
-            found.totals,
+        wanted = fitting.Given(
             known=known,
             counted=groups is not None,
-            covariates=read,
-            table=found.table,
+            columns=None if read is None else read.read(found.table),
             interactions=self.interactions,
             contextual_variance=self._contextual_variance,
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
-            n_jobs=jobs,
         )
+        model = replace(fitting.fit_persons(cells, bins, terms, found.totals, wanted), covariates=read)
         notes = [*doubts, *learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
         notes += fitting.describe_input(found, cells, bins, known)
         quiet = fitting.describe_composition(model, found.totals, people.cluster, cells, groups is not None)
@@ -250,7 +244,7 @@ class EcologicalInference(PlaceEstimator):
             selection = survey_fit.default_selection(surveys[0].selection if surveys else MEASURED)
             allowance = allowance_of(model, None)
             compare = any(one.compare for one in surveys)
-            fused = (model, cells, found, surveyed, allowance, selection, compare, jobs)
+            fused = (model, cells, found, surveyed, allowance, selection, compare)
             model, summary = survey_fit.fuse_questions(*fused)
             notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
@@ -258,7 +252,8 @@ class EcologicalInference(PlaceEstimator):
         roles: dict[str, Any] = {"people": people.roles(), "places": places.roles(), "groups": groups}
         roles |= {"surveys": [*(one.name for one in surveys), *([] if shares is None else ["published shares"])]}
         self.margins_ = table
-        self._keep(kept, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, roles, seed, quiet)
+        people_of = (cells.total, cells.count.sum(axis=1))
+        self._keep(Fitted(kept, model, found, people_of, bins.names, roles, seed, notes, quiet))
         sizes: dict[str, Any] = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
         sizes["bins_of_numbers"] = bins.describe_bins()
         self.convergence_ |= fitting.describe_columns(model) | sizes | ({} if summary is None else summary.facts())
@@ -317,7 +312,7 @@ class EcologicalInference(PlaceEstimator):
         self
             With ``confounding_``, which has a table by label.
         """
-        from crosslevel.ecological.persons.labels import hide_and_learn
+        from crosslevel.ecological.persons.labels import Hiding, hide_and_learn
 
         check_is_fitted(self, "model_")
         if self.counted_:
@@ -328,7 +323,8 @@ class EcologicalInference(PlaceEstimator):
         checks.check_level(level)
         survey_fit.check_measured(self, survey)
         given = self._open_people(people)
-        found, said, selection = hide_and_learn(self, given, labels, by, hidden, families, level, progress, survey)
+        asked = Hiding(labels, by, hidden, families, level, survey)
+        found, said, selection = hide_and_learn(self, given, asked, progress)
         for text in said:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
         self.confounding_ = found
@@ -387,6 +383,13 @@ class EcologicalInference(PlaceEstimator):
         margins = {} if self.margins_ is None else {"margins": self.margins_.column_names}
         more = [Described("Survey", {"name": name}) for name in told["surveys"]]
         return [first, Described("Places", told["places"] | margins), *more]
+
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        found = super()._report_tables(level)
+        if self.survey_ is not None and self.survey_.compared.num_rows:
+            made = self._provenance("survey_.estimates", {}, self.seed_)
+            found["survey"] = self.survey_.estimates(made, self.places_.frame)
+        return found
 
     def _source(
         self, request: Request, question: Question, people: People, progress: Progress | None

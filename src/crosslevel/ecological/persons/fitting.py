@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from crosslevel.data import checks
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import fewer_bins
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people
-from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import PlaceTotals, Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
 from crosslevel.ecological.persons.composition import (
-    Composition,
+    Measured,
     counted_shares,
     describe_margins,
     measure_shares,
@@ -85,20 +83,35 @@ def count_in_bins(
         return bins, found, [told] if size < n_bins else []
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What is known and wanted beside people and totals.
+
+    Attributes
+    ----------
+    known : (q, n_levels) or None
+        Shares of places that are counted, NaN where they are not.
+    counted : bool
+        Whether all shares are counted.
+    columns : (q, p) or None
+        What acts on everybody of a place.
+    interactions : sequence of (column, column) or None
+    contextual_variance : float
+        Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
+    fixed : sequence of Hyperparameters or None
+        One for each question, taken as they are.
+    """
+
+    known: FloatArray | None = None
+    counted: bool = False
+    columns: FloatArray | None = None
+    interactions: Sequence[Sequence[str]] | None = None
+    contextual_variance: float = 0.0
+    fixed: Sequence[Hyperparameters] | None = None
+
+
 def fit_persons(
-    cells: PlaceCells,
-    bins: Bins,
-    terms: Terms,
-    totals: Totals,
-    *,
-    known: FloatArray | None = None,
-    counted: bool = False,
-    covariates: Covariates | None = None,
-    table: pa.Table | None = None,
-    interactions: Sequence[Sequence[str]] | None = None,
-    contextual_variance: float = 0.0,
-    fixed: Sequence[Hyperparameters] | None = None,
-    n_jobs: int = 1,
+    cells: PlaceCells, bins: Bins, terms: Terms, totals: Totals, given: Given | None = None
 ) -> PersonsModel:
     """Fit every question of the chain, each among those who are left after the one before.
 
@@ -109,73 +122,48 @@ def fit_persons(
     bins : Bins
     terms : Terms
     totals : Totals
-    known : (q, n_levels), optional
-        Shares of places that are counted, NaN where they are not.
-    counted : bool
-        Whether all shares are counted.
-    covariates : Covariates, optional
-        How columns of places are read that act on everybody there.
-    table : pyarrow.Table, optional
-        PlaceTotals, with those columns.
-    interactions : sequence of (column, column), optional
-    contextual_variance : float
-        Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
-    fixed : sequence of Hyperparameters, optional
-        One for each question, taken as they are.
+    given : Given, optional
     """
-    effects = effects_of(bins, interactions)
+    given = given or Given()
+    effects = effects_of(bins, given.interactions)
     codes = effects.codes(cells.codes)
-    raking, composition = _smooth(cells, effects, codes, known, counted)
+    raking, smoothed, measured = _smooth(cells, effects, codes, given)
     pairs = replace(cells.pairs, weight=raked(codes[:, : len(effects.sizes)], cells.pairs, raking))
     shares = level_shares(pairs, codes, len(effects.B))
     everybody = cells.total @ shares / cells.total.sum()
-    context = None
-    if contextual_variance > 0:
-        context = np.sqrt(contextual_variance) * ((shares - everybody) @ effects.B)
-    if covariates is not None:
-        columns = covariates.read(table)
-        context = columns if context is None else np.hstack([context, columns])
+    context = [] if given.columns is None else [given.columns]
+    if given.contextual_variance > 0:
+        context.insert(0, np.sqrt(given.contextual_variance) * ((shares - everybody) @ effects.B))
     fits: list[AggregateFit] = []
     for stage in range(len(totals.trials)):
-        design = Design(codes, effects.B, pairs, context)
+        design = Design(codes, effects.B, pairs, np.hstack(context) if context else None)
         seen = Binomial(totals.successes[stage], totals.trials[stage])
-        held = None if fixed is None else fixed[stage]
-        fits.append(fit_aggregate(design, terms, seen, cells.total, fixed=held, n_jobs=n_jobs))
+        fits.append(fit_aggregate(design, terms, seen, cells.total, given.fixed[stage] if given.fixed else None))
         if stage + 1 < len(totals.trials):
-            pairs = _left(design, fits[-1], totals, stage, n_jobs)
+            pairs = _left(design, fits[-1], totals, stage)
     last, asked = fits[-1], totals.trials[-1] > 0
-    return PersonsModel(
-        bins,
-        effects,
-        terms,
-        tuple(fits),
-        raking,
-        reliability=composition.reliability,
-        segregation=composition.segregation,
-        prior_left=prior_left(last, effects.B, everybody, effects.columns),
-        explained=explained_variance(last.z[asked], composition.shares[asked]),
-        sampling=composition.sampling,
-        people_shares=people_shares(effects, cells),
-        covariates=covariates,
-    )
+    left = prior_left(last, effects.B, everybody, effects.columns)
+    explained = explained_variance(last.z[asked], smoothed[asked])
+    known = people_shares(effects, cells)
+    return PersonsModel(bins, effects, terms, tuple(fits), raking, measured, left, explained, known)
 
 
 def _smooth(
-    cells: PlaceCells, effects: Effects, codes: AnyArray, known: FloatArray | None, counted: bool
-) -> tuple[FloatArray, Composition]:
-    """Smooth the shares of places, and find factors that rake their people to them."""
-    levels, columns = np.ascontiguousarray(codes[:, : len(effects.sizes)]), effects.columns
-    if counted:
+    cells: PlaceCells, effects: Effects, codes: AnyArray, given: Given
+) -> tuple[FloatArray, FloatArray, Measured]:
+    """Find factors that rake the people of places to smoothed shares, these shares, and how well they are known."""
+    levels, columns, known = np.ascontiguousarray(codes[:, : len(effects.sizes)]), effects.columns, given.known
+    if given.counted:
         shares = level_shares(cells.pairs, levels, columns[-1][1])
-        return np.ones_like(shares), counted_shares(shares, columns)
+        return np.ones_like(shares), shares, counted_shares(shares, columns)
     drawn = None if cells.clusters is not None else cells.count.sum(axis=1).astype(np.float64)
     squares = cells.squares.sum(axis=1)
     sampled = measure_shares(levels, cells.pairs, cells.total, cells.by_cluster(), columns, squares, drawn)
     exact = None if known is None else np.asarray(np.isfinite(known).all(axis=0))
     if known is not None:
         sampled = replace(sampled, shares=np.where(np.isnan(known), sampled.shares, known))
-    found = smooth_shares(sampled, exact)
-    return rake(levels, cells.pairs, found.shares, columns), found
+    smoothed, measured = smooth_shares(sampled, exact)
+    return rake(levels, cells.pairs, smoothed, columns), smoothed, measured
 
 
 def describe_input(places: PlaceTotals, cells: PlaceCells, bins: Bins, known: FloatArray | None) -> list[str]:
@@ -200,7 +188,7 @@ def describe_columns(model: PersonsModel) -> dict[str, Any]:
         return ", ".join(f"{name} {value:.2f}" for name, value in zip(model.bins.names, values, strict=True))
 
     return {
-        "reliability_of_shares": listing(model.reliability),
+        "reliability_of_shares": listing(model.measured.reliability),
         "prior_variance_left": listing(model.prior_left),
         "r2_of_places_on_composition": model.explained,
     }
@@ -246,7 +234,7 @@ def describe_composition(
             "People count as drawn one by one; name the column of their households, People(cluster=...), if there is one: those of a "
             "household are alike, and shares of places are less sure than they seem."
         )
-    for name, reliability, left in zip(model.bins.names, model.reliability, model.prior_left, strict=True):
+    for name, reliability, left in zip(model.bins.names, model.measured.reliability, model.prior_left, strict=True):
         reasons = []
         if reliability < LEAST_RELIABILITY:
             reasons.append(f"its shares of places are mostly sampling error (reliability {reliability:.2f})")
@@ -267,19 +255,19 @@ def describe_composition(
     return said
 
 
-def design_of(model: PersonsModel, cells: PlaceCells, totals: Totals, stage: int, n_jobs: int = 1) -> Design:
+def design_of(model: PersonsModel, cells: PlaceCells, totals: Totals, stage: int) -> Design:
     """Make the design of a fitted question again: those who were asked it."""
     pairs, codes = rake_cells(model, cells).pairs, model.effects.codes(cells.codes)
     for before in range(stage):
-        pairs = _left(Design(codes, model.effects.B, pairs), model.fits[before], totals, before, n_jobs)
+        pairs = _left(Design(codes, model.effects.B, pairs), model.fits[before], totals, before)
     context = model.fits[stage].context
     return Design(codes, model.effects.B, pairs, context if context.shape[1] else None)
 
 
-def _left(design: Design, found: AggregateFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
+def _left(design: Design, found: AggregateFit, totals: Totals, stage: int) -> Pairs:
     """Weigh people by their probability of being asked the next question."""
-    pairs, rate = design.pairs, observed_rate(totals, stage)
+    pairs = design.pairs
     eta = design.eta(found.beta)
-    f = place_effects(pairs, eta, rate, found.z, n_jobs)
+    f = place_effects(pairs, eta, observed_rate(totals, stage), found.z)
     left = asked_next(totals, stage, probabilities(pairs, eta, f)) * pairs.weight
     return replace(pairs, weight=shares_left(left, pairs))

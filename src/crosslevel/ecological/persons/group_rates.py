@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse, special
 
-from crosslevel.data.place_cells import Pairs
+from crosslevel.ecological.persons.model import Kinds
 from crosslevel.ecological.persons.sweeps import part_slopes
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
@@ -70,32 +70,27 @@ class GroupRates:
         return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", self.G, covariance, self.G), 0.0))
 
 
-def parts_at(
-    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: AnyArray, n_effects: int, group: IntArray, n: int
-) -> Parts:
+def parts_at(kinds: Kinds, eta: FloatArray, f: FloatArray, group: IntArray, n: int) -> Parts:
     """Sum the people of every place to groups, with slopes.
 
     Parameters
     ----------
-    pairs : Pairs
+    kinds : Kinds
     eta : (n_cells,)
         Logit of each kind of people but for its place.
     f : (q,)
         Place effects that meet the totals.
-    codes : (n_cells, n_terms)
-        Effects of each kind of people.
-    n_effects : int
     group : (n_pairs,) int
         Group of the people of each pair.
     n : int
         Number of groups.
     """
-    of_pair = pairs.place * n + group
+    of_pair = kinds.pairs.place * n + group
     number = np.flatnonzero(np.bincount(of_pair))
     part = np.zeros(number.max(initial=0) + 1, dtype=np.int64)
     part[number] = np.arange(len(number))
     place, many = number // n, np.full(len(number), np.inf)
-    at = part_slopes(pairs, eta, f, codes, n_effects, part[of_pair], place, many)
+    at = part_slopes(kinds.pairs, eta, f, kinds.codes, kinds.n_effects, part[of_pair], place, many)
     rate = special.expit(at.logit)
     return Parts(place, number % n, rate, at.share, at.share * rate * (1.0 - rate), at.G)
 
@@ -165,7 +160,7 @@ def telling_columns(level: AnyArray, codes: AnyArray, sizes: Sequence[int], weig
     spread = 1.0 - float((np.bincount(level, share) ** 2).sum())
     chosen: tuple[int, ...] = ()
     told, kind, n_kinds = 0.0, np.zeros(len(level), dtype=np.int64), 1
-    while spread > 0.0 and len(chosen) < most:
+    while spread > 0.0 and len(chosen) < min(most, len(sizes)):
         tried = {}
         for j in set(range(len(sizes))) - {*chosen}:
             both = np.bincount((kind * sizes[j] + codes[:, j]) * n_levels + level, share, n_kinds * sizes[j] * n_levels)

@@ -16,35 +16,36 @@ times the share of them that no feature tells.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import linalg, special
 
-from crosslevel.data.checks import count_jobs
 from crosslevel.data.people import People
-from crosslevel.data.place_cells import Labels, Pairs, PlaceCells, count_people
+from crosslevel.data.place_cells import Labels, PlaceCells, count_people
 from crosslevel.data.totals import Totals, check_people
-from crosslevel.ecological.answers import Source
+from crosslevel.ecological.answers import Drawn, Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
+from crosslevel.ecological.distance import seen_places
 from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.model import (
     Effects,
+    Kinds,
     PersonsModel,
     asked_next,
-    cell_logits,
-    number_pairs,
+    level_shares,
     observed_rate,
     rake_cells,
     shares_left,
     symmetric_root,
 )
 from crosslevel.ecological.persons.survey import SurveyPosterior
-from crosslevel.ecological.persons.sweeps import PartSlopes, part_slopes, place_effects, probabilities
+from crosslevel.ecological.persons.sweeps import PartSlopes, part_shares, part_slopes, probabilities
 from crosslevel.ecological.subgroups import Partition, Parts, Question, Request, cut_places, labels_of
-from crosslevel.typing import AnyArray, FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -78,7 +79,7 @@ def allowance_of(model: PersonsModel, learned: LearnedConfounding | None) -> All
         found = replace(found, tail=None)
     shrinkage = {
         name: known.get(name, SHIPPED.shrinkage if apart > SHIPPED.segregated else 0.0)
-        for name, apart in zip(model.bins.names, model.segregation.tolist(), strict=True)
+        for name, apart in zip(model.bins.names, model.measured.segregation.tolist(), strict=True)
     }
     return Allowance(found, shrinkage)
 
@@ -134,20 +135,138 @@ class Stretched:
 
 
 @dataclass(frozen=True, eq=False)
-class _Stage:
-    """One question for everybody: effects as they are answered, place effects, and who is asked."""
+class Stage:
+    """One question: effects as they are answered, who is asked it, and draws.
 
-    effects: FloatArray
+    Attributes
+    ----------
+    model : PersonsModel
+    allowance : Allowance or None
+        None where the model alone is asked.
+    number : int
+    kinds : Kinds
+        Of those who are asked.
+    theta : (n_effects,)
+        Effects as they are answered.
+    eta, f : (n_cells,), (q,)
+        Logits of kinds of people, and place effects.
+    n_draws, seed : int
+    """
+
+    model: PersonsModel
+    allowance: Allowance | None
+    number: int
+    kinds: Kinds
+    theta: FloatArray
     eta: FloatArray
     f: FloatArray
-    pairs: Pairs
+    n_draws: int
+    seed: int
+
+    @property
+    def posterior(self) -> SurveyPosterior | None:
+        """Effects given a survey, where there is one."""
+        return _posterior(self.model, self.allowance, self.number)
+
+    @cached_property
+    def effects(self) -> FloatArray:
+        """Draws of effects about those found, (n_draws, n_effects), as the fit has them."""
+        fit, posterior, z = self.model.fits[self.number], self.posterior, self._by_term(EFFECTS)
+        if posterior is None:
+            keep = kept_effects(self.model, self.allowance)
+            return np.asarray((z @ symmetric_root(fit.covariance) @ self.model.effects.B.T) * keep)
+        return np.asarray(np.hstack([z, *self._by_pair(posterior.pairs)]) @ symmetric_root(posterior.covariance))
+
+    @cached_property
+    def shared(self) -> FloatArray:
+        """Draws of the confounding of effects that all places share, (n_draws, n_effects)."""
+        effects, z = self.model.effects, self._by_term(CONFOUNDED)
+        for j, (a, b) in enumerate(effects.columns):
+            z[:, a:b] = z[:, a:b] @ symmetric_root(effects.correlation(j))
+        z[:, sum(effects.sizes) :] = 0.0  # of two columns together, pairs count
+        names = effects.names(self.model.bins.names)
+        xi = [self.stream(DISTANCE, name).standard_normal((self.n_draws, 1)) for name in names]
+        return self._with_tails(z, np.repeat(np.hstack(xi), effects.widths, axis=1) * self.theta)
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """How many times tau, omega and, with tails, distance a draw takes, (n_draws, 1): uncertain if few columns were hidden."""
+        degrees = self.given.degrees
+        if degrees is None:
+            return np.ones((self.n_draws, 1))
+        return np.asarray(np.sqrt(degrees / self.stream(TAIL).chisquare(degrees, (self.n_draws, 1))))
+
+    @property
+    def given(self) -> Confounding:
+        """What intervals allow for."""
+        assert self.allowance is not None
+        return self.allowance.confounding
+
+    def pairs(self, columns: Sequence[tuple[int, int]]) -> FloatArray:
+        """Draw effects of pairs of levels, (n_draws, n_pairs)."""
+        size = np.sqrt(self.given.pairs) * self.given.of_effects.tau * self.scale
+        return np.asarray(size * np.hstack(self._by_pair(columns)))
+
+    def stream(self, what: int, *key: int | str) -> np.random.Generator:
+        """Give the random numbers that belong to a key."""
+        words = tuple(zlib.crc32(k.encode()) if isinstance(k, str) else k for k in key)
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(what, self.number, *words)))
+
+    def by_place(self, what: int, number: int, place: IntArray, size: FloatArray) -> FloatArray:
+        """Draw deviates of parts, the same whichever other places are asked for."""
+        out = np.empty((self.n_draws, len(place)))
+        order = np.argsort(place, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+            if len(some):
+                rng = self.stream(what, number, int(place[some[0]]))
+                out[:, some] = rng.standard_normal((self.n_draws, len(some)))
+        return out * size
+
+    def _by_term(self, what: int) -> FloatArray:
+        """Draw a standard normal for every effect, column by column by its name, (n_draws, n_effects)."""
+        effects = self.model.effects
+        named = zip(effects.names(self.model.bins.names), effects.widths, strict=True)
+        return np.hstack([self.stream(what, name).standard_normal((self.n_draws, width)) for name, width in named])
+
+    def _by_pair(self, columns: Sequence[tuple[int, int]]) -> list[FloatArray]:
+        """Draw a standard normal for every pair of levels, columns by their names: (n_draws, levels x levels) each."""
+        names, sizes, drawn = self.model.bins.names, self.model.effects.sizes, []
+        for pair in columns:
+            one, two = sorted(pair, key=lambda j: names[j])
+            z = self.stream(PAIRS, names[one], names[two]).standard_normal((self.n_draws, sizes[one], sizes[two]))
+            drawn.append((z if (one, two) == pair else z.transpose(0, 2, 1)).reshape(self.n_draws, -1))
+        return drawn
+
+    def _with_tails(self, z: FloatArray, away: FloatArray) -> FloatArray:
+        """Add what confounds effects to what may be contextual of them; with heavy tails effects are drawn anew, their prior stretched."""
+        given, scale = self.given, self.scale
+        if given.tail is None:
+            return given.tau * scale * z + given.distance * away
+        effects, fit = self.model.effects, self.model.fits[self.number]
+        scales = given.tail.scales(effects.names(self.model.bins.names))
+        which = self.stream(COLUMNS).permutation(np.arange(self.n_draws) % scales.shape[1])
+        stretch = scale * np.repeat(scales[:, which].T, effects.widths, axis=1)
+        wider = Stretched(fit.covariance, fit.hyperparameters.effect_variance, effects.widths)
+        normal, drawn = [self._by_term(what) for what in (EFFECTS, PRIOR)], np.empty_like(z)
+        for number in np.unique(which):
+            own = which == number
+            drawn[own] = wider.draw(scales[:, number], *(values[own] for values in normal))
+        drawn = (drawn @ effects.B.T) * kept_effects(self.model, self.allowance)
+        apart = given.tail.tau * z + given.tail.distance * away
+        return np.asarray(stretch * apart + drawn - self.effects)
 
 
-@dataclass(frozen=True, eq=False)
+def _posterior(model: PersonsModel, allowance: Allowance | None, stage: int) -> SurveyPosterior | None:
+    found = model.surveyed
+    if found is None:
+        return None
+    return found.model[stage] if allowance is None else found.confounding[stage]
+
+
 class GroupSource:
     """Parts of places, and draws of their logits.
 
-    Attributes
+    Parameters
     ----------
     model : PersonsModel
     cells : PlaceCells
@@ -159,261 +278,144 @@ class GroupSource:
     totals : Totals
     allowance : Allowance or None
         None where the model alone is asked.
-    n_jobs : int
+    draws : (n_draws, seed)
     """
-
-    model: PersonsModel
-    cells: PlaceCells
-    parts: list[Parts]
-    columns: list[set[str]]
-    totals: Totals
-    allowance: Allowance | None
-    n_jobs: int
-    kept: dict[object, object] = field(default_factory=dict, repr=False)
 
     block = 10_000_000
     """Logits drawn at a time."""
 
-    @property
-    def partitions(self) -> list[Partition]:
-        """The parts of places, a partition for each thing asked."""
-        return [part.partition for part in self.parts]
+    def __init__(
+        self,
+        model: PersonsModel,
+        cells: PlaceCells,
+        parts: list[Parts],
+        columns: list[set[str]],
+        totals: Totals,
+        allowance: Allowance | None,
+        draws: tuple[int, int],
+    ) -> None:
+        self.model, self.cells, self.parts, self.allowance = model, cells, parts, allowance
+        self.partitions = [part.partition for part in parts]
+        self.telling = [self._telling(part, own) for part, own in zip(parts, columns, strict=True)]
+        self.stages = list(self._stages(totals, draws))
+        self.crossed: dict[tuple[tuple[int, int], ...], Kinds] = {}
+        self.levels = np.ascontiguousarray(model.effects.codes(cells.codes)[:, : len(model.effects.sizes)])
+        self.seen = seen_places(level_shares(cells.pairs, self.levels, sum(model.effects.sizes)))
 
-    def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
-        """Draw the logits of parts of neighboring places under the model: by partition, then by question, (n_draws, m) each."""
-        out = []
-        for number, index in enumerate(parts):
-            found = []
-            for stage in range(len(self.totals.trials)):
-                at = self._slopes(number, stage, places, index)
-                drawn = self._effect_draws(stage, n_draws, seed)
-                f = at.logit + drawn @ at.G[:, : drawn.shape[1]].T
-                place = self.partitions[number].place[index]
-                f += self._by_place((SAMPLED, stage, number), place, self._noise(number, index, at), n_draws, seed)
-                found.append(f)
-            out.append(found)
+    def draw(self, number: int, places: slice, parts: IntArray, n_stages: int) -> Drawn:
+        """Draw the first questions of parts of neighboring places: under the model, and with what it does not know."""
+        part, logits, wide = self.partitions[number], [], []
+        local = np.full(len(part.place) + 1, -1, dtype=np.int64)
+        local[parts] = np.arange(len(parts))
+        start = self.cells.pairs.start
+        some = slice(int(start[places.start]), int(start[places.stop]))
+        place = np.repeat(np.arange(places.start, places.stop), np.diff(start[places.start : places.stop + 1]))
+        own = local[self.parts[number].of(place, self.cells.label[some])]
+        for stage in self.stages[:n_stages]:
+            kinds = self._kinds(number, stage)
+            pairs, f = stage.kinds.pairs.take(places), stage.f[places]
+            where = part.place[parts] - places.start
+            sums = (own, where, part.effective[parts])
+            at = part_slopes(pairs, stage.eta, f, kinds.codes, kinds.n_effects, *sums)
+            drawn = at.logit + stage.effects @ at.G[:, : stage.effects.shape[1]].T
+            drawn += stage.by_place(SAMPLED, number, part.place[parts], _noise(part, parts, at))
+            logits.append(drawn)
+            if self.allowance is not None:
+                wide.append(self._confounded(number, stage, parts, drawn, at.G, kinds.crossed))
+        return Drawn(logits, wide or None, self._distance(number, some, parts, own))
+
+    def _confounded(
+        self,
+        number: int,
+        stage: Stage,
+        parts: IntArray,
+        drawn: FloatArray,
+        G: FloatArray,
+        crossed: Sequence[tuple[int, int]],
+    ) -> FloatArray:
+        """Add to the logits of a partition's parts what the model does not know, (n_draws, m)."""
+        part, given, posterior, wide = self.partitions[number], stage.given, stage.posterior, drawn.copy()
+        if posterior is None:
+            wide += stage.shared @ G[:, : stage.shared.shape[1]].T
+        else:  # allows for confounding already, but of pairs of levels that the survey was not asked about
+            crossed = crossed[len(posterior.pairs) :]
+        if crossed:
+            more = stage.pairs(crossed)
+            wide += more @ G[:, G.shape[1] - more.shape[1] :].T
+        if untold := self.telling[number].untold:
+            z = stage.stream(OWN, number).standard_normal((stage.n_draws, part.levels.num_rows + 1))
+            wide += (np.sqrt(untold) * given.tau * stage.scale * z)[:, part.level[parts]]  # the rest is the last
+        if given.omega > 0:
+            size = np.full(len(parts), given.omega)
+            wide += stage.scale * stage.by_place(LOCAL, number, part.place[parts], size)
+        return wide
+
+    def _distance(self, number: int, some: slice, parts: IntArray, own: IntArray) -> FloatArray:
+        """Say how far the shares of levels of parts lie from those of the nearest place; of what nobody asks for, nothing."""
+        part, out = self.partitions[number], np.zeros(len(parts))
+        asked = np.flatnonzero(part.asked[parts])
+        pairs = self.cells.pairs
+        inside = np.append(part.asked[parts], False)[own]
+        cell, at = pairs.cell[some][inside], own[inside]
+        n, n_columns = np.maximum(part.effective[parts[asked]], 1.0), len(self.model.effects.sizes)
+        size = (len(parts), self.seen.vectors.shape[1])
+        shares = part_shares(cell, pairs.weight[some][inside], self.levels, at, size)[asked]
+        shares *= n_columns / shares.sum(axis=1, keepdims=True)
+        # people of one part are as far from its mean as those of a place, and the mean of few lies too near to them
+        usual = n_columns - float((self.seen.vectors**2).sum(axis=1).mean())
+        spread = np.maximum(n_columns - (shares**2).sum(axis=1), 0.0) + usual / n
+        out[asked] = self.seen.distance(shares, spread / n)
         return out
 
-    def confounded(
-        self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
-    ) -> list[FloatArray]:
-        """Add to the logits of a partition's parts what the model does not know: by question, (n_draws, m)."""
-        assert self.allowance is not None
-        given = self.allowance.confounding
-        part = self.partitions[number]
-        place, level = part.place[index], part.level[index]
-        out = []
-        for stage, f in enumerate(logits):
-            n_draws = len(f)
-            at, scale = self._slopes(number, stage, places, index), self._scale(stage, n_draws, seed)
-            posterior = self._posterior(stage)
-            wide, pairs = f.copy(), self._codes(number, stage)[1]
-            if posterior is None:
-                shared = self._shared_draws(stage, n_draws, seed)
-                wide += shared @ at.G[:, : shared.shape[1]].T
-            else:  # allows for confounding already, but of pairs of levels that the survey was not asked about
-                pairs = pairs[len(posterior.pairs) :]
-            if pairs:
-                more = self._pair_draws(stage, pairs, n_draws, seed)
-                wide += more @ at.G[:, at.G.shape[1] - more.shape[1] :].T
-            if untold := self._telling(number).untold:
-                rng = _stream(seed, OWN, stage, number)
-                own = np.sqrt(untold) * given.tau * scale * rng.standard_normal((n_draws, part.levels.num_rows + 1))
-                wide += own[:, level]  # the rest is the last
-            if given.omega > 0:
-                size = np.full(len(place), given.omega)
-                wide += scale * self._by_place((LOCAL, stage, number), place, size, n_draws, seed)
-            out.append(wide)
-        return out
-
-    def distance(self, number: int, parts: IntArray) -> FloatArray | None:
-        """Distances of vectors have no meaning here."""
-        return None
-
-    def _stages(self) -> list[_Stage]:
+    def _stages(self, totals: Totals, draws: tuple[int, int]) -> Iterator[Stage]:
         """Prepare every question, each among those who are left after the one before."""
-        if "stages" in self.kept:
-            return self.kept["stages"]  # type: ignore[return-value]
-        model, pairs, stages = self.model, self.cells.pairs, []
-        codes = model.effects.codes(self.cells.codes)
-        for stage, fit in enumerate(model.fits[: len(self.totals.trials)]):
-            posterior, own = self._posterior(stage), codes
-            if posterior is None:
-                effects = kept_effects(model, self.allowance) * (model.effects.B @ fit.beta)
-            else:
-                effects, own = posterior.theta, number_pairs(model.effects, codes, posterior.pairs)
-            eta = cell_logits(effects, own)
-            inside = np.clip(observed_rate(self.totals, stage), CLIPPED, 1.0 - CLIPPED)
-            f = place_effects(pairs, eta, inside, special.logit(inside), self.n_jobs)
-            stages.append(_Stage(effects, eta, f, pairs))
-            left = asked_next(self.totals, stage, probabilities(pairs, eta, f)) * pairs.weight
-            pairs = Pairs(pairs.start, pairs.cell, shares_left(left, pairs))
-        self.kept["stages"] = stages
-        return stages
+        model, pairs = self.model, self.cells.pairs
+        for number, fit in enumerate(model.fits):
+            posterior = _posterior(model, self.allowance, number)
+            theta = kept_effects(model, self.allowance) * (model.effects.B @ fit.beta)
+            crossed: tuple[tuple[int, int], ...] = ()
+            if posterior is not None:
+                theta, crossed = posterior.theta, posterior.pairs
+            kinds = Kinds(model.effects, self.cells.codes, pairs, crossed)
+            inside = np.clip(observed_rate(totals, number), CLIPPED, 1.0 - CLIPPED)
+            eta, f = kinds.at(theta, inside)
+            yield Stage(model, self.allowance, number, kinds, theta, eta, f, *draws)
+            left = asked_next(totals, number, probabilities(pairs, eta, f)) * pairs.weight
+            pairs = replace(pairs, weight=shares_left(left, pairs))
 
-    def _slopes(self, number: int, stage: int, places: slice, index: IntArray) -> PartSlopes:
-        """Sum the people of neighboring places to parts; kept until others are asked for."""
-        if self.kept.get("places") != places:
-            for key in [k for k in self.kept if isinstance(k, tuple) and k[0] == "slopes"]:
-                del self.kept[key]
-            self.kept["places"] = places
-        key = ("slopes", number, stage)
-        if key not in self.kept:
-            at, part = self._stages()[stage], self.partitions[number]
-            some = slice(int(at.pairs.start[places.start]), int(at.pairs.start[places.stop]))
-            pairs, (codes, columns) = at.pairs.take(places), self._codes(number, stage)
-            local = np.full(len(part.place) + 1, -1, dtype=np.int64)
-            local[index] = np.arange(len(index))
-            n_effects = len(self.model.effects.B) + sum(
-                self.model.effects.sizes[a] * self.model.effects.sizes[b] for a, b in columns
-            )
-            own = local[self.parts[number].of(pairs.place + places.start, self.cells.label[some])]
-            where, effective = part.place[index] - places.start, part.effective[index]
-            self.kept[key] = part_slopes(pairs, at.eta, at.f[places], codes, n_effects, own, where, effective)
-        return self.kept[key]  # type: ignore[return-value]
-
-    def _posterior(self, stage: int) -> SurveyPosterior | None:
-        """Give the effects of a question given a survey, where there is one."""
-        found = self.model.surveyed
-        if found is None:
-            return None
-        return found.model[stage] if self.allowance is None else found.confounding[stage]
-
-    def _codes(self, number: int, stage: int) -> tuple[AnyArray, list[tuple[int, int]]]:
+    def _kinds(self, number: int, stage: Stage) -> Kinds:
         """Number the effects of every kind of people; with pairs of levels where those count, those of a survey first."""
-        posterior = self._posterior(stage)
-        asked: tuple[int, ...] = ()
+        known, asked = tuple(stage.kinds.crossed), cast("tuple[int, ...]", ())
         if self.allowance is not None and self.allowance.confounding.pairs:
-            asked = self._telling(number).columns
-        known = () if posterior is None else posterior.pairs
-        key = ("codes", asked, known)
-        if key not in self.kept:
-            effects = self.model.effects
-            columns = [*known, *(pair for pair in asked_pairs(effects, asked) if pair not in known)]
-            self.kept[key] = number_pairs(effects, effects.codes(self.cells.codes), columns), columns
-        return self.kept[key]  # type: ignore[return-value]
+            asked = self.telling[number].columns
+        crossed = (*known, *(pair for pair in asked_pairs(self.model.effects, asked) if pair not in known))
+        if crossed not in self.crossed:
+            self.crossed[crossed] = replace(stage.kinds, crossed=crossed)
+        return self.crossed[crossed]
 
-    def _telling(self, number: int) -> Telling:
+    def _telling(self, part: Parts, columns: set[str]) -> Telling:
         """Say which features tell what a partition is cut by: those it names, else those that other columns follow from."""
-        key = ("telling", number)
-        if key not in self.kept:
-            bins, levels = self.model.bins, self.partitions[number].levels
-            sizes = dict(zip(bins.names, bins.sizes, strict=True))
-            named = tuple(j for j, name in enumerate(bins.names) if name in self.columns[number])
-            fine = any(n in sizes and len(levels[n].unique()) > sizes[n] for n in levels.column_names)
-            found = Telling(named, 0.0)
-            if fine or not self.columns[number] <= set(sizes):
-                pairs = self.cells.pairs
-                weight = self.cells.total[pairs.place] * pairs.weight
-                level = self.parts[number].level[self.cells.label]
-                level = np.where(level < 0, levels.num_rows, level)  # the rest is the last
-                codes = self.cells.codes[pairs.cell]
-                found = telling_columns(level, codes, bins.sizes, weight, len(self.columns[number]))
-                found = Telling(tuple(sorted({*named, *found.columns})), found.untold)
-            self.kept[key] = found
-        return self.kept[key]  # type: ignore[return-value]
+        bins, levels = self.model.bins, part.partition.levels
+        sizes = dict(zip(bins.names, bins.sizes, strict=True))
+        named = tuple(j for j, name in enumerate(bins.names) if name in columns)
+        if columns <= set(sizes) and all(
+            n not in sizes or len(levels[n].unique()) <= sizes[n] for n in levels.column_names
+        ):
+            return Telling(named, 0.0)
+        pairs = self.cells.pairs
+        weight = self.cells.total[pairs.place] * pairs.weight
+        level = part.level[self.cells.label]
+        level = np.where(level < 0, levels.num_rows, level)  # the rest is the last
+        found = telling_columns(level, self.cells.codes[pairs.cell], bins.sizes, weight, len(columns))
+        return Telling(tuple(sorted({*named, *found.columns})), found.untold)
 
-    def _effect_draws(self, stage: int, n_draws: int, seed: int) -> FloatArray:
-        """Draw effects about those found, (n_draws, n_effects), as the fit has them."""
-        key = ("effects", stage, n_draws, seed)
-        if key not in self.kept:
-            fit, posterior = self.model.fits[stage], self._posterior(stage)
-            z = self._by_term(EFFECTS, stage, n_draws, seed)
-            if posterior is None:
-                keep = kept_effects(self.model, self.allowance)
-                self.kept[key] = (z @ symmetric_root(fit.covariance) @ self.model.effects.B.T) * keep
-            else:
-                z = np.hstack([z, *self._by_pair(stage, posterior.pairs, n_draws, seed)])
-                self.kept[key] = z @ symmetric_root(posterior.covariance)
-        return self.kept[key]  # type: ignore[return-value]
 
-    def _by_term(self, what: int, stage: int, n_draws: int, seed: int) -> FloatArray:
-        """Draw a standard normal for every effect, column by column by its name, (n_draws, n_effects)."""
-        names = self.model.effects.names(self.model.bins.names)
-        widths = self.model.effects.widths
-        drawn = [
-            _stream(seed, what, stage, name).standard_normal((n_draws, width))
-            for name, width in zip(names, widths, strict=True)
-        ]
-        return np.hstack(drawn)
-
-    def _scale(self, stage: int, n_draws: int, seed: int) -> FloatArray:
-        """Give how many times tau, omega and, with tails, distance a draw takes, (n_draws, 1): uncertain if few columns were hidden."""
-        assert self.allowance is not None
-        degrees = self.allowance.confounding.degrees
-        if degrees is None:
-            return np.ones((n_draws, 1))
-        return np.asarray(np.sqrt(degrees / _stream(seed, TAIL, stage).chisquare(degrees, (n_draws, 1))))
-
-    def _shared_draws(self, stage: int, n_draws: int, seed: int) -> FloatArray:
-        """Draw the confounding of effects that all places share, (n_draws, n_effects)."""
-        key = ("shared", stage, n_draws, seed)
-        if key not in self.kept:
-            effects = self.model.effects
-            z = self._by_term(CONFOUNDED, stage, n_draws, seed)
-            for j, (a, b) in enumerate(effects.columns):
-                z[:, a:b] = z[:, a:b] @ symmetric_root(effects.correlation(j))
-            z[:, sum(effects.sizes) :] = 0.0  # of two columns together, pairs count
-            names = effects.names(self.model.bins.names)
-            xi = [_stream(seed, DISTANCE, stage, name).standard_normal((n_draws, 1)) for name in names]
-            away = np.repeat(np.hstack(xi), effects.widths, axis=1) * self._stages()[stage].effects
-            self.kept[key] = self._with_tails(stage, z, away, n_draws, seed)
-        return self.kept[key]  # type: ignore[return-value]
-
-    def _with_tails(self, stage: int, z: FloatArray, away: FloatArray, n_draws: int, seed: int) -> FloatArray:
-        """Add what confounds effects to what may be contextual of them; with heavy tails effects are drawn anew, their prior stretched."""
-        assert self.allowance is not None
-        given, scale = self.allowance.confounding, self._scale(stage, n_draws, seed)
-        if given.tail is None:
-            return given.tau * scale * z + given.distance * away
-        effects, fit = self.model.effects, self.model.fits[stage]
-        names = effects.names(self.model.bins.names)
-        scales = given.tail.scales(names)
-        which = _stream(seed, COLUMNS, stage).permutation(np.arange(n_draws) % scales.shape[1])
-        stretch = scale * np.repeat(scales[:, which].T, effects.widths, axis=1)
-        wider = Stretched(fit.covariance, fit.hyperparameters.effect_variance, effects.widths)
-        normal = [self._by_term(what, stage, n_draws, seed) for what in (EFFECTS, PRIOR)]
-        drawn = np.empty_like(z)
-        for number in np.unique(which):
-            own = which == number
-            drawn[own] = wider.draw(scales[:, number], *(values[own] for values in normal))
-        drawn = (drawn @ effects.B.T) * kept_effects(self.model, self.allowance)
-        apart = given.tail.tau * z + given.tail.distance * away
-        return np.asarray(stretch * apart + drawn - self._effect_draws(stage, n_draws, seed))
-
-    def _pair_draws(self, stage: int, columns: list[tuple[int, int]], n_draws: int, seed: int) -> FloatArray:
-        """Draw effects of pairs of levels, (n_draws, n_pairs)."""
-        assert self.allowance is not None
-        given = self.allowance.confounding
-        size = np.sqrt(given.pairs) * given.of_effects.tau * self._scale(stage, n_draws, seed)
-        return np.asarray(size * np.hstack(self._by_pair(stage, columns, n_draws, seed)))
-
-    def _by_pair(self, stage: int, columns: Sequence[tuple[int, int]], n_draws: int, seed: int) -> list[FloatArray]:
-        """Draw a standard normal for every pair of levels, columns by their names: (n_draws, levels x levels) each."""
-        names, sizes, drawn = self.model.bins.names, self.model.effects.sizes, []
-        for pair in columns:
-            one, two = sorted(pair, key=lambda j: names[j])
-            rng = _stream(seed, PAIRS, stage, names[one], names[two])
-            z = rng.standard_normal((n_draws, sizes[one], sizes[two]))
-            drawn.append((z if (one, two) == pair else z.transpose(0, 2, 1)).reshape(n_draws, -1))
-        return drawn
-
-    def _noise(self, number: int, index: IntArray, at: PartSlopes) -> FloatArray:
-        """Give the standard deviation of each part's logit that the sampling of its people makes, (m,)."""
-        part, P = self.partitions[number], special.expit(at.logit)
-        # the part that is everybody has the place's total, which is counted
-        open_ = np.clip(1.0 - part.share[index], 0.0, 1.0)
-        return np.asarray(np.sqrt(open_ * at.within / np.maximum(part.effective[index], 1.0)) / (P * (1.0 - P)))
-
-    @staticmethod
-    def _by_place(key: tuple[int, ...], place: IntArray, size: FloatArray, n_draws: int, seed: int) -> FloatArray:
-        """Draw deviates of parts, the same whichever other places are asked for."""
-        out = np.empty((n_draws, len(place)))
-        order = np.argsort(place, kind="stable")
-        for some in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
-            if len(some):
-                out[:, some] = _stream(seed, *key, int(place[some[0]])).standard_normal((n_draws, len(some)))
-        return out * size
+def _noise(part: Partition, parts: IntArray, at: PartSlopes) -> FloatArray:
+    """Give the standard deviation of each part's logit that the sampling of its people makes, (m,)."""
+    P = special.expit(at.logit)
+    # the part that is everybody has the place's total, which is counted
+    open_ = np.clip(1.0 - part.share[parts], 0.0, 1.0)
+    return np.asarray(np.sqrt(open_ * at.within / np.maximum(part.effective[parts], 1.0)) / (P * (1.0 - P)))
 
 
 def count_again(model: EcologicalInference, people: People, labels: Labels | None = None) -> PlaceCells:
@@ -431,10 +433,4 @@ def source_of(model: EcologicalInference, request: Request, question: Question, 
     types = {name: people.schema.field(name).type for name in request.by}
     allowance = allowance_of(model.model_, model.confounding_) if question.interval == "confounding" else None
     parts, columns = cut_places(found, request, types, people.table.orders), cutting_columns(request, people.schema)
-    return GroupSource(model.model_, found, parts, columns, places.totals, allowance, count_jobs(None))
-
-
-def _stream(seed: int, *key: int | str) -> np.random.Generator:
-    """Give the random numbers that belong to a key."""
-    words = tuple(zlib.crc32(k.encode()) if isinstance(k, str) else k for k in key)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=words))
+    return GroupSource(model.model_, found, parts, columns, places.totals, allowance, (question.n_draws, question.seed))

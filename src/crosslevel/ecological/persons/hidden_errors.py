@@ -14,19 +14,17 @@ label, over all places, of crossings of two columns and within places, has such 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from scipy import special
 
-from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding, Tail
 from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE
 from crosslevel.ecological.persons.group_rates import Parts, Telling, parts_at, rates_over
 from crosslevel.ecological.persons.groups import Stretched, asked_pairs
-from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
-from crosslevel.ecological.persons.sweeps import place_effects
-from crosslevel.typing import AnyArray, FloatArray, IntArray
+from crosslevel.ecological.persons.model import Effects, Kinds, symmetric_root
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
@@ -74,14 +72,10 @@ class HiddenLabel:
     Attributes
     ----------
     label : str
-    pairs : Pairs
-        Composition: kinds of people of each place, smoothed.
     columns : tuple of str
         Features.
-    structure : Effects
-        Which effects there are.
-    codes : (n_cells, n_terms) int32
-        Effects of each kind.
+    kinds : Kinds
+        Composition: kinds of people of each place, smoothed.
     effects : (p,)
     covariance : (p, p)
         Of their coefficients given the totals.
@@ -101,10 +95,8 @@ class HiddenLabel:
     """
 
     label: str
-    pairs: Pairs
     columns: tuple[str, ...]
-    structure: Effects
-    codes: AnyArray
+    kinds: Kinds
     effects: FloatArray
     covariance: FloatArray
     total: FloatArray
@@ -116,21 +108,22 @@ class HiddenLabel:
     places: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @property
+    def structure(self) -> Effects:
+        """Which effects there are."""
+        return self.kinds.effects
+
+    @property
     def effect_covariance(self) -> FloatArray:
         """Covariance of the effects given the totals, (p, p)."""
         return np.asarray(self.structure.B @ self.covariance @ self.structure.B.T)
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
-    """Groups of one column: estimate, truth and the parts of the variance of their difference, on the logit scale.
+class Variances:
+    """Parts of the variance of errors on the logit scale.
 
     Attributes
     ----------
-    scale : (n_terms, SCENARIOS)
-        Scales of the columns in scenarios of heavy tails.
-    estimate, truth, neighborhood, people : (m,)
-        Rates, and weight.
     model : (m,)
         G V G'.
     stretched : (m, SCENARIOS)
@@ -145,11 +138,6 @@ class Errors:
         Variance of the truth itself, zero over all places.
     """
 
-    scale: FloatArray
-    estimate: FloatArray
-    truth: FloatArray
-    neighborhood: FloatArray
-    people: FloatArray
     model: FloatArray
     stretched: FloatArray
     contextual: FloatArray
@@ -158,6 +146,27 @@ class Errors:
     untold: FloatArray
     own: FloatArray
     noise: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Groups of one column: estimate, truth and the parts of the variance of their difference, on the logit scale.
+
+    Attributes
+    ----------
+    scale : (n_terms, SCENARIOS)
+        Scales of the columns in scenarios of heavy tails.
+    estimate, truth, neighborhood, people : (m,)
+        Rates, and weight.
+    variances : Variances
+    """
+
+    scale: FloatArray
+    estimate: FloatArray
+    truth: FloatArray
+    neighborhood: FloatArray
+    people: FloatArray
+    variances: Variances
 
     @property
     def error(self) -> FloatArray:
@@ -173,8 +182,7 @@ class _State:
         keep = [1.0 - shrinkage.get(name, 0.0) for name in h.columns]
         keep += [min(keep[a], keep[b]) for a, b in h.structure.pairs]
         self.keep = np.repeat(keep, h.structure.widths)
-        self.eta = cell_logits(self.keep * h.effects, h.codes)
-        self.f = place_effects(h.pairs, self.eta, h.total, special.logit(h.total))
+        self.eta, self.f = h.kinds.at(self.keep * h.effects, h.total)
         self.scale, self.covariances = np.ones((len(keep), 0)), []
         if tail is not None:
             wider = Stretched(h.covariance, EFFECT_VARIANCE, h.structure.widths)
@@ -183,11 +191,8 @@ class _State:
 
     def parts(self, d: Groups) -> Parts:
         """Sum the people of every place to groups, with slopes."""
-        h = self.hidden
-        columns = asked_pairs(h.structure, d.telling.columns)
-        codes = number_pairs(h.structure, h.codes, columns)
-        n_effects = len(h.effects) + sum(h.structure.sizes[a] * h.structure.sizes[b] for a, b in columns)
-        return parts_at(h.pairs, self.eta, self.f, codes, n_effects, d.group, len(d.names))
+        kinds = replace(self.hidden.kinds, crossed=asked_pairs(self.hidden.structure, d.telling.columns))
+        return parts_at(kinds, self.eta, self.f, d.group, len(d.names))
 
 
 def added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
@@ -232,8 +237,18 @@ def joined(errors: Sequence[Errors]) -> Errors | None:
     """Put the groups of several columns of one half together; None where there are none."""
     if not errors:
         return None
-    names = [f.name for f in fields(Errors) if f.name != "scale"]
-    return Errors(errors[0].scale, *(np.concatenate([getattr(e, name) for e in errors]) for name in names))
+    estimate, truth, near, people = (
+        np.concatenate([getattr(e, name) for e in errors]) for name in ("estimate", "truth", "neighborhood", "people")
+    )
+    parts = {f.name: np.concatenate([getattr(e.variances, f.name) for e in errors]) for f in fields(Variances)}
+    return Errors(errors[0].scale, estimate, truth, near, people, Variances(**parts))
+
+
+def _some(found: Errors, kept: BoolArray) -> Errors:
+    """Keep some groups."""
+    parts = {f.name: getattr(found.variances, f.name)[kept] for f in fields(Variances)}
+    rates = (found.estimate[kept], found.truth[kept], found.neighborhood[kept], found.people[kept])
+    return Errors(found.scale, *rates, Variances(**parts))
 
 
 def _over_places(state: _State, d: Groups) -> Errors:
@@ -243,10 +258,11 @@ def _over_places(state: _State, d: Groups) -> Errors:
     T = (d.yes.sum(axis=0) + 0.5) / (weight + 1.0)
     near = _share(added(at.group, h.people[at.place] * at.share * h.total[at.place], n), found.people)
     own = found.by_part.power(2) @ _own_factors(at, len(h.total))
-    parts = _variances(state, d, found.G, found.by_part @ _level_slopes(at, len(h.total), n))
-    kept = (weight > 0) & (found.people > 0) & (parts[3].sum(axis=1) >= LEAST_FACTOR)
-    values = (found.rate, np.clip(T, 1e-9, 1 - 1e-9), near, weight, *parts, own, np.zeros(n))
-    return Errors(state.scale, *(v[kept] for v in values))
+    C = found.by_part @ _level_slopes(at, len(h.total), n)
+    parts = _variances(state, d, found.G, C, (own, np.zeros(n)))
+    kept = (weight > 0) & (found.people > 0) & (parts.shared.sum(axis=1) >= LEAST_FACTOR)
+    rates = (found.rate, np.clip(T, 1e-9, 1 - 1e-9), near, weight)
+    return _some(Errors(state.scale, *rates, parts), kept)
 
 
 def _within_places(state: _State, d: Groups) -> Errors:
@@ -254,16 +270,18 @@ def _within_places(state: _State, d: Groups) -> Errors:
     count, weight, effective, yes = (
         v.ravel()[at.place * n + at.group] for v in (d.count, d.weight, d.effective, _share(d.yes, d.weight))
     )
-    parts = _variances(state, d, at.G, _level_slopes(at, len(h.total), n))
     T = np.clip((yes * effective + 0.5) / (effective + 1.0), 1e-9, 1 - 1e-9)
     open_ = np.clip(1.0 - weight / h.people[at.place], 0.0, 1.0)
     noise = open_ / np.maximum(effective * at.rate * (1.0 - at.rate), 1e-9)
-    kept = (count >= LEAST_PEOPLE) & (parts[3].sum(axis=1) >= LEAST_FACTOR)
-    own = _own_factors(at, len(h.total))
-    return Errors(state.scale, *(v[kept] for v in (at.rate, T, h.total[at.place], weight, *parts, own, noise)))
+    own, C = _own_factors(at, len(h.total)), _level_slopes(at, len(h.total), n)
+    parts = _variances(state, d, at.G, C, (own, noise))
+    kept = (count >= LEAST_PEOPLE) & (parts.shared.sum(axis=1) >= LEAST_FACTOR)
+    return _some(Errors(state.scale, at.rate, T, h.total[at.place], weight, parts), kept)
 
 
-def _variances(state: _State, d: Groups, G: FloatArray, C: FloatArray) -> tuple[FloatArray, ...]:
+def _variances(
+    state: _State, d: Groups, G: FloatArray, C: FloatArray, own_and_noise: tuple[FloatArray, FloatArray]
+) -> Variances:
     """Give G V G', alone and stretched, (G e)^2 and G R G' by column, and the squares of pairs and of levels that no feature tells."""
     h, p = state.hidden, len(state.hidden.effects)
     main, crossed, widths = G[:, :p], G[:, p:], h.structure.widths
@@ -276,7 +294,7 @@ def _variances(state: _State, d: Groups, G: FloatArray, C: FloatArray) -> tuple[
         shared[:, number] = ((main[:, a:b] @ symmetric_root(h.structure.correlation(number))) ** 2).sum(axis=1)
     stretched = np.column_stack(wider) if wider else np.zeros((len(G), 0))
     pairs, untold = (crossed**2).sum(axis=1), d.telling.untold * (C**2).sum(axis=1)
-    return model, stretched, contextual, shared, pairs, untold
+    return Variances(model, stretched, contextual, shared, pairs, untold, *own_and_noise)
 
 
 def _weights(at: Parts, q: int) -> FloatArray:
@@ -310,18 +328,19 @@ def reach_by_tau(errors: Errors, constants: Confounding, level: float, taus: Flo
     """Give the same for other values of the tau of effects, (len(taus), m); a normal law's tau is that of levels no feature tells too."""
     fixed, by_tau = _variance_by_tau(errors, constants)
     if constants.tail is None:
-        fixed, by_tau = fixed - constants.tau**2 * errors.untold[:, None], by_tau + errors.untold[:, None]
+        untold = errors.variances.untold[:, None]
+        fixed, by_tau = fixed - constants.tau**2 * untold, by_tau + untold
     sd = np.sqrt(np.maximum(fixed + taus[:, None, None] ** 2 * by_tau, 0.0))
     return _quantile(sd.reshape(-1, sd.shape[2]), 0.5 * (1.0 + level)).reshape(sd.shape[:2])
 
 
 def _variance_by_tau(e: Errors, c: Confounding) -> tuple[FloatArray, FloatArray]:
     """Split the variance in equally probable scenarios, (m, n): what is fixed, and what the square of the tau of effects multiplies."""
-    law = c.of_effects
-    scale, model = (np.ones((len(e.scale), 1)), e.model[:, None]) if c.tail is None else (e.scale, e.stretched)
-    rest = c.tau**2 * e.untold + c.omega**2 * e.own + e.noise
-    fixed = model + law.distance**2 * (e.contextual @ scale**2) + rest[:, None]
-    return np.asarray(fixed), np.asarray(e.shared @ scale**2 + c.pairs * e.pairs[:, None])
+    law, v = c.of_effects, e.variances
+    scale, model = (np.ones((len(e.scale), 1)), v.model[:, None]) if c.tail is None else (e.scale, v.stretched)
+    rest = c.tau**2 * v.untold + c.omega**2 * v.own + v.noise
+    fixed = model + law.distance**2 * (v.contextual @ scale**2) + rest[:, None]
+    return np.asarray(fixed), np.asarray(v.shared @ scale**2 + c.pairs * v.pairs[:, None])
 
 
 def _quantile(sd: FloatArray, tail: float) -> FloatArray:

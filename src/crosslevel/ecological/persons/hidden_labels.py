@@ -18,7 +18,7 @@ from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
 from crosslevel.ecological.persons.group_rates import telling_columns
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
-from crosslevel.ecological.persons.model import Design, effects_of, level_shares, raked
+from crosslevel.ecological.persons.model import Design, Kinds, effects_of, level_shares, raked
 from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import AnyArray, FloatArray, IntArray
@@ -117,7 +117,6 @@ def hide(
     bins: Bins,
     cuts: Sequence[Cut],
     label: Label,
-    n_jobs: int = 1,
     shares: tuple[float, float] = SHARES,
 ) -> tuple[HiddenLabel, HiddenLabel]:
     """Hide a label and learn it back from its totals, twice: composition from one half of the clusters, totals from the other.
@@ -179,7 +178,7 @@ def hide(
         design = Design(codes, effects.B, pairs, context)
         rate, n = halves.rates(not first), halves.sizes(not first)
         where = model.model_.terms.take(halves.lived)
-        fit = fit_aggregate(design, where, Binomial(rate * n, n), halves.weight, n_jobs=n_jobs)
+        fit = fit_aggregate(design, where, Binomial(rate * n, n), halves.weight)
         dimensions, crossed = (
             tuple(
                 halves.groups([left[k] for k in some], [kinds.groups[k] for k in some], kinds, kept)
@@ -190,10 +189,8 @@ def hide(
         sides.append(
             HiddenLabel(
                 label.name,
-                pairs,
                 kept.names,
-                effects,
-                codes,
+                Kinds(effects, kinds.levels, pairs),
                 effects.B @ fit.beta,
                 fit.covariance,
                 np.clip(halves.total, 1e-6, 1.0 - 1e-6),
@@ -215,10 +212,10 @@ def _smoothed(model: EcologicalInference, bins: Bins, levels: AnyArray, pairs: P
     first = np.cumsum([0, *model.model_.bins.sizes])
     places = [model.model_.bins.names.index(name) for name in bins.names]
     kept = np.concatenate([np.arange(first[j], first[j + 1]) for j in places])
-    covariance = model.model_.sampling[np.ix_(kept, kept)] * float(np.mean(1.0 / size))
+    covariance = model.model_.measured.sampling[np.ix_(kept, kept)] * float(np.mean(1.0 / size))
     numbered = np.ascontiguousarray(levels + ends[:-1].astype(np.int32))
     own = SampledShares(level_shares(pairs, numbered, int(ends[-1])), covariance, size, columns)
-    return raked(numbered, pairs, rake(numbered, pairs, smooth_shares(own).shares, columns))
+    return raked(numbered, pairs, rake(numbered, pairs, smooth_shares(own)[0], columns))
 
 
 def _check_share(weight: FloatArray, total: FloatArray, name: str, shares: tuple[float, float]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from crosslevel.data.sql import is_value, quoted
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.groups import allowance_of, count_again
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, SPLIT, Cut, Label, cuts_of, hide
-from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
+from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding, measure_selection
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import Progress
 
@@ -32,32 +33,42 @@ ALIKE = 0.5
 """Labels of a larger correlation over people are one family."""
 
 
+@dataclass(frozen=True)
+class Hiding:
+    """What is hidden and compared, as :meth:`crosslevel.EcologicalInference.learn_confounding` was asked.
+
+    Attributes
+    ----------
+    labels, by, hidden, families, level, survey
+        Its arguments.
+    """
+
+    labels: Sequence[str] | Mapping[str, str] | str
+    by: Sequence[str] | None
+    hidden: Mapping[str, Sequence[str]] | None
+    families: Mapping[str, str] | None
+    level: float
+    survey: bool
+
+
 def hide_and_learn(
-    model: EcologicalInference,
-    people: People,
-    labels: Sequence[str] | Mapping[str, str] | str,
-    by: Sequence[str] | None,
-    hidden: Mapping[str, Sequence[str]] | None,
-    families: Mapping[str, str] | None,
-    level: float,
-    progress: Progress | None,
-    survey: bool = False,
+    model: EcologicalInference, people: People, asked: Hiding, progress: Progress | None
 ) -> tuple[LearnedConfounding, list[str], Selection | None]:
     """Hide every label, learn the confounding from the errors, and give sentences about what was left out.
 
     With ``survey`` the selection of respondents comes too, measured on the labels that the survey of the fit has.
     """
     count_again(model, people)
-    wanted = read_labels(labels, hidden, people, model)
-    named = read_families(families, wanted)
-    bins, cuts = comparison(model, people, by)
-    refused: list[str] | None = [] if isinstance(labels, str) else None
+    wanted = read_labels(asked.labels, asked.hidden, people, model)
+    named = read_families(asked.families, wanted)
+    bins, cuts = comparison(model, people, asked.by)
+    refused: list[str] | None = [] if isinstance(asked.labels, str) else None
     found = hide_all(model, people, bins, cuts, wanted, progress, refused=refused)
     kept = [halves[0].label for halves in found]
     together = named or alike(people, [label for label in wanted if label.name in kept])
     shipped = allowance_of(model.model_, None).shrinkage
     with count_steps(True if progress is True else None, "Learning confounding", unit="fits") as step:
-        learned = learn_confounding(Learner(found, together, SHIPPED, shipped, step), level)
+        learned = learn_confounding(Learner(found, together, SHIPPED, shipped, step), asked.level)
     said = list(refused or ())
     if people.cluster is None:
         said.append(SPLIT)
@@ -66,11 +77,7 @@ def hide_and_learn(
             f"{len(found)} label(s) are too few to learn tau from; the shipped {learned.confounding.of_effects.tau} is kept. Hide at "
             "least three columns, better eight of four families."
         )
-    if not survey:
-        return learned, said, None
-    from crosslevel.ecological.persons.learner import measure_selection
-
-    return learned, said, measure_selection(model, found, wanted, learned)
+    return learned, said, measure_selection(model, found, wanted, learned) if asked.survey else None
 
 
 def read_families(families: Mapping[str, str] | None, labels: Sequence[Label]) -> dict[str, str] | None:
@@ -207,12 +214,10 @@ def hide_all(
 
     Labels that cannot be learned are an error, unless there is a list to say why they were left out.
     """
-    jobs = count_jobs(None)
-    at_once = max(1, min(jobs, len(labels)))
-    each = max(1, jobs // at_once)
+    at_once = max(1, min(count_jobs(None), len(labels)))
     found: list[Halves] = []
     with ThreadPoolExecutor(at_once) as pool, follow(progress, "Hiding columns", "columns") as tell:
-        waiting = [pool.submit(hide, model, people, bins, cuts, label, each, shares) for label in labels]
+        waiting = [pool.submit(hide, model, people, bins, cuts, label, shares) for label in labels]
         try:
             for done, halves in enumerate(waiting, 1):
                 try:

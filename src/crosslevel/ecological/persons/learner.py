@@ -378,21 +378,20 @@ def _errors(
     bins, effects = model.model_.bins, half.structure
     read = {column.name: column for column in bins.encoder.columns}
     kept = Bins(Encoder(tuple(read[name] for name in half.columns), bins.encoder.unknown), bins.edges)
-    levels = half.codes[:, : len(effects.sizes)] - effects.first[: len(effects.sizes)]
     places = model.places_.take(half.places)
     asked = count_respondents(surveys, model.people_, kept, places, places.totals, "drop", label.query)
-    rows = spread_rows(asked, 0, half.pairs, levels, half.people, kept)
+    rows = spread_rows(asked, 0, half.kinds.pairs, half.kinds.levels, half.people, kept)
     if rows is None:
         return np.zeros(0), np.zeros(0), np.zeros((0, len(bins.names)))
     at_column = [bins.names.index(name) for name in half.columns]  # what tells the label has left the features
-    pairs = pairs_of(effects)
+    kinds = replace(half.kinds, crossed=pairs_of(effects))
     amounts = [learned.shrinkage.get(name, 0.0) for name in half.columns]
     amounts += [max(amounts[a], amounts[b]) for a, b in effects.pairs]
     keep = 1.0 - np.repeat(amounts, effects.widths)
-    prior = effect_prior(effects, half.effects, half.effect_covariance, keep, learned.confounding, pairs)
-    posterior = fuse(effects, pairs, prior, half.pairs, levels, half.total, rows, 0.0)
-    problem = Likelihood(effects, pairs, half.pairs, levels, half.total, rows)
-    at = problem.at(np.concatenate([posterior.theta, np.zeros(problem.n_levels + problem.n_surveys)]))
+    prior = effect_prior(effects, half.effects, half.effect_covariance, keep, learned.confounding, kinds.crossed)
+    posterior = fuse(kinds, prior, half.total, rows, 0.0)
+    problem = Likelihood(kinds, half.total, rows)
+    at = problem.plain(posterior.theta)
     out = []
     for groups in half.dimensions:
         found = problem.groups(at, half.people, groups.group, len(groups.names))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, special
 
 from crosslevel.data.checks import read_list
 from crosslevel.data.columns import Category
@@ -16,11 +17,13 @@ from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Terms
+from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.aggregate import AggregateFit
+    from crosslevel.ecological.persons.composition import Measured
     from crosslevel.ecological.persons.survey_fit import SurveyFit
 
 INTERACTION = 0.25
@@ -160,24 +163,51 @@ def cell_logits(effects: FloatArray, codes: AnyArray) -> FloatArray:
     return np.asarray(out)
 
 
-def number_pairs(effects: Effects, codes: AnyArray, columns: Sequence[tuple[int, int]]) -> AnyArray:
-    """Number the effects of pairs of levels behind the others, (n_cells, n_terms + n_pairs) int32.
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Kinds of people, where they live, and which effects they have.
 
-    Parameters
+    Attributes
     ----------
     effects : Effects
-    codes : (n_cells, n_terms)
-        Effects of each kind of people.
-    columns : sequence of (int, int)
-        Columns of the pairs.
+    levels : (n_cells, n_columns)
+        Levels of each kind.
+    pairs : Pairs
+    crossed : sequence of (int, int)
+        Columns whose pairs of levels have effects too, behind the others.
     """
-    n = len(effects.sizes)
-    levels = codes[:, :n] - effects.first[:n]
-    more, first = [], len(effects.B)
-    for a, b in columns:
-        more.append(first + levels[:, a] * effects.sizes[b] + levels[:, b])
-        first += effects.sizes[a] * effects.sizes[b]
-    return np.ascontiguousarray(np.column_stack([codes, *more]).astype(np.int32))
+
+    effects: Effects
+    levels: AnyArray
+    pairs: Pairs
+    crossed: Sequence[tuple[int, int]] = ()
+
+    @property
+    def n_effects(self) -> int:
+        """Number of effects, those of crossed columns included."""
+        sizes = self.effects.sizes
+        return len(self.effects.B) + sum(sizes[a] * sizes[b] for a, b in self.crossed)
+
+    @cached_property
+    def codes(self) -> AnyArray:
+        """Effects of each kind, (n_cells, n_terms) int32."""
+        return self.numbered(self.levels)
+
+    def numbered(self, levels: AnyArray) -> AnyArray:
+        """Number the effects of other kinds of people."""
+        sizes, first = self.effects.sizes, len(self.effects.B)
+        codes = [self.effects.codes(levels)]
+        for a, b in self.crossed:
+            codes.append(first + levels[:, a] * sizes[b] + levels[:, b])
+            first += sizes[a] * sizes[b]
+        return np.ascontiguousarray(np.column_stack(codes).astype(np.int32))
+
+    def at(
+        self, theta: FloatArray, target: FloatArray, guess: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Give the logit of each kind, (n_cells,), and the place effects that meet rates strictly between 0 and 1, (q,)."""
+        eta = cell_logits(theta, self.codes)
+        return eta, place_effects(self.pairs, eta, target, special.logit(target) if guess is None else guess)
 
 
 def symmetric_root(C: FloatArray) -> FloatArray:
@@ -200,13 +230,12 @@ class PersonsModel:
         One for each question of the chain.
     raking : (q, n_levels)
         Factors of the levels of each place, by which people have its smoothed shares.
-    reliability, segregation, prior_left : (n_columns,)
-        How well the shares of each column are measured, how far they differ between places, and what the totals leave of the prior
-        variance of its effects (of the last question).
+    measured : Measured
+        How well the shares of places are known.
+    prior_left : (n_columns,)
+        What the totals leave of the prior variance of each column's effects (of the last question).
     explained : float
         R2 of the places' logits on their composition, of the last question.
-    sampling : (n_levels, n_levels)
-        Sampling covariance of the shares of a place, times its effective number of people.
     surveyed : SurveyFit or None
         Effects given a survey too.
     covariates : Covariates or None
@@ -220,11 +249,9 @@ class PersonsModel:
     terms: Terms
     fits: tuple[AggregateFit, ...]
     raking: FloatArray
-    reliability: FloatArray
-    segregation: FloatArray
+    measured: Measured
     prior_left: FloatArray
     explained: float
-    sampling: FloatArray
     people_shares: FloatArray
     surveyed: SurveyFit | None = None
     covariates: Covariates | None = None

@@ -24,13 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse, special
 
-from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.persons.group_rates import parts_at, rates_over
-from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
+from crosslevel.ecological.persons.model import Kinds, symmetric_root
 from crosslevel.ecological.persons.survey import SurveyRows, onehot
-from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.errors import ConvergenceError
-from crosslevel.typing import AnyArray, FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray
 
 INTERCEPT_SD = 3.0
 USUAL_SD, USUAL_DF, MOST_SD = 0.3, 1.0, 3.0
@@ -109,16 +107,13 @@ def direct_rates(
     return rate, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
 
-def regress(
-    effects: Effects, columns: Sequence[tuple[int, int]], rows: SurveyRows, areas: Sequence[IntArray]
-) -> Regression:
+def regress(kinds: Kinds, rows: SurveyRows, areas: Sequence[IntArray]) -> Regression:
     """Fit the answers of a survey by who answers and where they live, scales learned.
 
     Parameters
     ----------
-    effects : Effects
-    columns : sequence of (int, int)
-        Columns whose pairs of levels have effects.
+    kinds : Kinds
+        Which effects there are.
     rows : SurveyRows
     areas : sequence of (q,) int
         Groupings of places that have effects: the areas that respondents name, states.
@@ -128,8 +123,7 @@ def regress(
     ConvergenceError
         When the mode is not found.
     """
-    codes = number_pairs(effects, effects.codes(rows.levels), columns)
-    n_theta = len(effects.B) + sum(effects.sizes[a] * effects.sizes[b] for a, b in columns)
+    effects, codes, n_theta = kinds.effects, kinds.numbered(rows.levels), kinds.n_effects
     sizes = [int(a.max()) + 1 for a in areas]
     m, q = len(rows), 1 + int(rows.place.max(initial=0))
     of_kind = sparse.csr_array((rows.share, rows.kind, rows.start), shape=(m, len(rows.levels)))
@@ -195,35 +189,26 @@ def _mode(D: sparse.csr_array, scale: FloatArray, rows: SurveyRows, z: FloatArra
 
 
 def mrp_rates(
-    found: Regression,
-    effects: Effects,
-    columns: Sequence[tuple[int, int]],
-    pairs: Pairs,
-    levels: AnyArray,
-    people: FloatArray,
-    areas: Sequence[IntArray],
-    group: IntArray,
-    n: int,
+    found: Regression, kinds: Kinds, people: FloatArray, areas: Sequence[IntArray], group: IntArray, n: int
 ) -> tuple[FloatArray, FloatArray]:
     """Sum what the regression says of kinds of people over who lives where: rates of groups, and the sd of their logits.
 
     Parameters
     ----------
     found : Regression
-    effects, columns, areas
-        As in :func:`regress`.
-    pairs : Pairs
+    kinds : Kinds
         Who lives where.
-    levels : (n_cells, n_columns)
     people : (q,)
         Weight of each place.
+    areas
+        As in :func:`regress`.
     group : (n_pairs,) int
         Group of the people of each pair.
     n : int
         Number of groups.
     """
-    place, size = pairs.place, len(found.phi)
-    codes = 1 + number_pairs(effects, effects.codes(levels), columns)
+    pairs = kinds.pairs
+    place, size, codes = pairs.place, len(found.phi), 1 + kinds.codes
     terms = [np.zeros(len(place), dtype=np.intp), *(codes[pairs.cell, t] for t in range(codes.shape[1]))]
     first = 1 + found.n_theta
     for area in areas:
@@ -239,15 +224,7 @@ def mrp_rates(
 
 
 def calibrated_rates(
-    found: Regression,
-    effects: Effects,
-    columns: Sequence[tuple[int, int]],
-    pairs: Pairs,
-    levels: AnyArray,
-    rate: FloatArray,
-    people: FloatArray,
-    group: IntArray,
-    n: int,
+    found: Regression, kinds: Kinds, rate: FloatArray, people: FloatArray, group: IntArray, n: int
 ) -> tuple[FloatArray, FloatArray]:
     """Shift what the regression says of kinds of people to the total of every place, and sum it to groups, as in :func:`mrp_rates`.
 
@@ -256,8 +233,6 @@ def calibrated_rates(
     rate : (q,)
         Rates that were counted.
     """
-    codes = number_pairs(effects, effects.codes(levels), columns)
-    eta, rate = cell_logits(found.theta, codes), np.clip(rate, CLIPPED, 1.0 - CLIPPED)
-    f = place_effects(pairs, eta, rate, special.logit(rate))
-    groups = rates_over(parts_at(pairs, eta, f, codes, found.n_theta, group, n), people, n)
+    eta, f = kinds.at(found.theta, np.clip(rate, CLIPPED, 1.0 - CLIPPED))
+    groups = rates_over(parts_at(kinds, eta, f, group, n), people, n)
     return groups.rate, groups.spread(found.theta_covariance)

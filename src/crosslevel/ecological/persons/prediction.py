@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.checks import count_jobs
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import warn_outside_fit
 from crosslevel.data.place_cells import Pairs, count_people
@@ -43,9 +42,7 @@ def held_out(
     counted: Binomial,
     folds: Iterable[IntArray],
     people: FloatArray,
-    *,
     fixed: Hyperparameters | None = None,
-    n_jobs: int = 1,
 ) -> Moments:
     """Predict the logit of every place from those outside its fold, scales learned anew each time.
 
@@ -69,20 +66,18 @@ def held_out(
             context=None if design.context is None else design.context[train],
         )
         likelihood = Binomial(counted.successes[train], counted.trials[train])
-        fit = fit_aggregate(own, terms.take(train), likelihood, people[train], fixed=fixed, n_jobs=n_jobs)
+        fit = fit_aggregate(own, terms.take(train), likelihood, people[train], fixed)
         rest = replace(
             design,
             pairs=_pairs(design.pairs, test),
             context=None if design.context is None else design.context[test],
         )
-        at = unseen(fit, terms, train, rest, test, n_jobs)
+        at = unseen(fit, terms, train, rest, test)
         mean[test], variance[test] = at.mean, at.variance
     return Moments(mean, variance)
 
 
-def unseen(
-    fit: AggregateFit, terms: Terms, seen: IntArray, design: Design, places: IntArray, n_jobs: int = 1
-) -> Moments:
+def unseen(fit: AggregateFit, terms: Terms, seen: IntArray, design: Design, places: IntArray) -> Moments:
     """Predict the logit of the rate of places whose totals the fit has not seen.
 
     Parameters
@@ -97,7 +92,7 @@ def unseen(
     places : (m,) int
         Their numbers among all.
     """
-    logit, G = new_logits(fit, design, n_jobs)
+    logit, G = new_logits(fit, design)
     context = np.zeros((len(places), 0)) if design.context is None else design.context
     return predict_logits(fit, terms, seen, logit, G, context, places)
 
@@ -106,26 +101,25 @@ def new_places(
     fitted: EcologicalInference, terms: Terms, new: list[object], people: People, table: pa.Table
 ) -> Moments:
     """Predict the logit of new places' rates from their people; ``terms`` are over the fitted and the new, ``table`` holds the new."""
-    model, q, jobs = fitted.model_, len(fitted.places_), count_jobs(None)
+    model, q = fitted.model_, len(fitted.places_)
     warn_outside_fit(people, model.bins.encoder)
     cells = count_people(people, model.bins, new, counted=fitted.counted_)
     check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
     columns = None if model.covariates is None else model.covariates.read(table)
     design = Design(model.effects.codes(cells.codes), model.effects.B, cells.pairs, columns)
-    return unseen(model.fits[0], terms, np.arange(q), design, np.arange(q, q + len(new)), jobs)
+    return unseen(model.fits[0], terms, np.arange(q), design, np.arange(q, q + len(new)))
 
 
 def held_out_places(fitted: EcologicalInference, stage: int, folds: Iterable[IntArray]) -> Moments:
     """Predict the logit of every place from those outside its fold, as the model was fitted."""
-    totals, jobs, cells = fitted.places_.totals, count_jobs(None), fitted.cells_
+    totals, cells = fitted.places_.totals, fitted.cells_
     return held_out(
-        design_of(fitted.model_, cells, totals, stage, jobs),
+        design_of(fitted.model_, cells, totals, stage),
         fitted.model_.terms,
         Binomial(totals.successes[stage], totals.trials[stage]),
         folds,
         cells.total,
-        fixed=None if fitted.hyperparameters is None else fitted.model_.fits[stage].hyperparameters,
-        n_jobs=jobs,
+        None if fitted.hyperparameters is None else fitted.model_.fits[stage].hyperparameters,
     )
 
 

@@ -27,11 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse, special, stats
 
-from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding
 from crosslevel.ecological.persons.group_rates import GroupRates, parts_at, rates_over
-from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
-from crosslevel.ecological.persons.sweeps import level_rates, place_effects
+from crosslevel.ecological.persons.model import Effects, Kinds, cell_logits, symmetric_root
+from crosslevel.ecological.persons.sweeps import level_rates
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
 
@@ -190,15 +189,7 @@ def effect_prior(
 
 
 def fuse(
-    effects: Effects,
-    columns: Sequence[tuple[int, int]],
-    prior: EffectPrior,
-    pairs: Pairs,
-    levels: AnyArray,
-    rate: FloatArray,
-    rows: SurveyRows,
-    selection: float | FloatArray,
-    n_jobs: int = 1,
+    kinds: Kinds, prior: EffectPrior, rate: FloatArray, rows: SurveyRows, selection: float | FloatArray
 ) -> SurveyPosterior:
     """Find effects given totals and survey: the mode by Fisher scoring, each step halved until it gains, and Laplace's covariance.
 
@@ -206,14 +197,9 @@ def fuse(
 
     Parameters
     ----------
-    effects : Effects
-    columns : sequence of (int, int)
-        Columns whose pairs of levels have effects, as in the prior.
+    kinds : Kinds
+        Who lives where, with the pairs of levels of the prior.
     prior : EffectPrior
-    pairs : Pairs
-        Who lives where.
-    levels : (n_cells, n_columns)
-        Of the kinds of people in ``pairs``.
     rate : (q,)
         Rates that were counted.
     rows : SurveyRows
@@ -225,8 +211,8 @@ def fuse(
     ConvergenceError
         When a further step still promises something.
     """
-    problem = Likelihood(effects, columns, pairs, levels, rate, rows, n_jobs)
-    n_theta, n_levels, n_surveys = problem.n_theta, len(prior.selection), problem.n_surveys
+    problem = Likelihood(kinds, rate, rows)
+    n_theta, n_levels, n_surveys = kinds.n_effects, len(prior.selection), problem.n_surveys
     mean = np.concatenate([prior.mean, np.zeros(n_levels + n_surveys)])
     selected = selection * prior.selection
     L = linalg.block_diag(prior.root, np.sqrt(ASSUMED) * selected, OFFSET_SD * np.eye(n_surveys))
@@ -269,7 +255,7 @@ def fuse(
     return SurveyPosterior(
         phi[theta],
         spread[theta, theta],
-        tuple(columns),
+        tuple(kinds.crossed),
         overall @ phi,
         np.sqrt(np.einsum("ij,jk,ik->i", overall, spread, overall)),
         phi[n_theta : n_theta + n_levels],
@@ -315,26 +301,15 @@ def onehot(codes: AnyArray, width: int) -> sparse.csr_array:
 class Likelihood:
     """Log likelihood of a survey by phi = (theta, delta, s), with its gradient and its information."""
 
-    def __init__(
-        self,
-        effects: Effects,
-        columns: Sequence[tuple[int, int]],
-        pairs: Pairs,
-        levels: AnyArray,
-        rate: FloatArray,
-        rows: SurveyRows,
-        n_jobs: int = 1,
-    ) -> None:
-        self.pairs, self.rows, self.n_jobs = pairs, rows, n_jobs
-        self.codes = number_pairs(effects, effects.codes(levels), columns)
-        self.kinds = number_pairs(effects, effects.codes(rows.levels), columns)
-        self.n_theta = len(effects.B) + sum(effects.sizes[a] * effects.sizes[b] for a, b in columns)
-        self.n_levels, self.n_surveys = sum(effects.sizes), int(rows.source.max(initial=-1)) + 1
+    def __init__(self, kinds: Kinds, rate: FloatArray, rows: SurveyRows) -> None:
+        self.kinds, self.rows, self.of_rows = kinds, rows, kinds.numbered(rows.levels)
+        n_columns = len(kinds.effects.sizes)
+        self.n_levels, self.n_surveys = sum(kinds.effects.sizes), int(rows.source.max(initial=-1)) + 1
         self.rate = np.clip(rate, CLIPPED, 1.0 - CLIPPED)
-        self.marks = onehot(self.kinds, self.n_theta)
-        self.own = onehot(self.kinds[:, : len(effects.sizes)], self.n_levels)
+        self.marks = onehot(self.of_rows, kinds.n_effects)
         self.at_row = np.repeat(np.arange(len(rows)), np.diff(rows.start))
-        self.mean_levels = self._sum_kinds(rows.share, slice(0, len(rows)), self.own)
+        own = onehot(self.of_rows[:, :n_columns], self.n_levels)
+        self.mean_levels = self._sum_kinds(rows.share, slice(0, len(rows)), own)
 
     def _sum_kinds(self, weight: FloatArray, some: slice, marks: sparse.csr_array) -> sparse.csr_array:
         """Sum the marks of the kinds of every row, weighted, (rows, width)."""
@@ -348,16 +323,10 @@ class Likelihood:
 
     def at(self, phi: FloatArray, guess: FloatArray | None = None) -> At:
         """Give the log likelihood at phi; ``guess`` are place effects to begin with."""
-        theta, delta, offset = np.split(phi, [self.n_theta, self.n_theta + self.n_levels])
-        f = place_effects(
-            self.pairs,
-            cell_logits(theta, self.codes),
-            self.rate,
-            special.logit(self.rate) if guess is None else guess,
-            self.n_jobs,
-        )
-        rows = self.rows
-        chance = special.expit(cell_logits(theta, self.kinds)[rows.kind] + f[rows.place])
+        n, rows = self.kinds.n_effects, self.rows
+        theta, delta, offset = np.split(phi, [n, n + self.n_levels])
+        f = self.kinds.at(theta, self.rate, guess)[1]
+        chance = special.expit(cell_logits(theta, self.of_rows)[rows.kind] + f[rows.place])
         summed = np.asarray(np.bincount(self.at_row, rows.share * chance, len(rows)), dtype=np.float64)
         p = np.clip(summed, 1e-12, 1.0 - 1e-12)
         zeta = special.logit(p) + offset[rows.source] + self.mean_levels @ delta
@@ -367,7 +336,7 @@ class Likelihood:
     def slopes(self, at: At) -> tuple[FloatArray, FloatArray]:
         """Give the gradient of the log likelihood, (n_phi,), and the information X' W X, (n_phi, n_phi)."""
         rows, pi = self.rows, special.expit(at.zeta)
-        size = self.n_theta + self.n_levels + self.n_surveys
+        size = self.kinds.n_effects + self.n_levels + self.n_surveys
         gradient, A = np.zeros(size), np.zeros((size, size))
         J = self.place_slopes(at)
         for first in range(0, len(rows), BLOCK):
@@ -380,8 +349,9 @@ class Likelihood:
 
     def place_slopes(self, at: At) -> FloatArray:
         """Give J, the mean of the marks of each place's people, weighted by p (1 - p), (q, n_theta)."""
-        eta = cell_logits(at.theta, self.codes)
-        found = level_rates(self.pairs, eta, at.f, self.codes, self.n_theta, self.n_jobs)
+        kinds = self.kinds
+        eta = cell_logits(at.theta, kinds.codes)
+        found = level_rates(kinds.pairs, eta, at.f, kinds.codes, kinds.n_effects)
         return np.asarray(found.by_level / np.maximum(found.slope, 1e-300)[:, None])
 
     def design(self, at: At, J: FloatArray, some: slice) -> FloatArray:
@@ -391,13 +361,18 @@ class Likelihood:
         start = rows.start[some.start : some.stop + 1]
         inside = slice(int(start[0]), int(start[-1]))
         where = sparse.csr_array((v[inside], rows.place[inside], start - start[0]), shape=(n, len(J)))
-        X = np.zeros((n, self.n_theta + self.n_levels + self.n_surveys))
-        X[:, : self.n_theta] = self._sum_kinds(v, some, self.marks).toarray() - where @ J
-        X[:, self.n_theta : self.n_theta + self.n_levels] = self.mean_levels[some].toarray()
-        X[np.arange(n), self.n_theta + self.n_levels + rows.source[some]] = 1.0
+        n_theta = self.kinds.n_effects
+        X = np.zeros((n, n_theta + self.n_levels + self.n_surveys))
+        X[:, :n_theta] = self._sum_kinds(v, some, self.marks).toarray() - where @ J
+        X[:, n_theta : n_theta + self.n_levels] = self.mean_levels[some].toarray()
+        X[np.arange(n), n_theta + self.n_levels + rows.source[some]] = 1.0
         return X
+
+    def plain(self, theta: FloatArray) -> At:
+        """Give the likelihood at effects, nobody selected."""
+        return self.at(np.concatenate([theta, np.zeros(self.n_levels + self.n_surveys)]))
 
     def groups(self, at: At, people: FloatArray, group: IntArray, n: int) -> GroupRates:
         """Give the rates of n groups over all places, and the slopes of their logits by theta; ``group`` is that of every pair."""
-        eta = cell_logits(at.theta, self.codes)
-        return rates_over(parts_at(self.pairs, eta, at.f, self.codes, self.n_theta, group, n), people, n)
+        eta = cell_logits(at.theta, self.kinds.codes)
+        return rates_over(parts_at(self.kinds, eta, at.f, group, n), people, n)

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from scipy import special, stats
 
-from crosslevel.data import checks
 from crosslevel.data.expressions import read_expression
 from crosslevel.data.frames import FrameKind, fingerprint
 from crosslevel.data.people import People
@@ -20,7 +19,7 @@ from crosslevel.data.totals import PlaceTotals, Totals
 from crosslevel.ecological.claims import Claims, read_evidence
 from crosslevel.ecological.persons.fitting import design_of
 from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_effects
-from crosslevel.ecological.persons.model import Design, PersonsModel, observed_rate
+from crosslevel.ecological.persons.model import Design, Kinds, PersonsModel, observed_rate
 from crosslevel.ecological.persons.respondents import (
     Respondents,
     claimed_rows,
@@ -220,7 +219,6 @@ def fuse_questions(
     allowance: Allowance,
     selection: Selection,
     compare: bool = False,
-    n_jobs: int = 1,
 ) -> tuple[PersonsModel, SurveySummary]:
     """Fit the surveys beside the totals of every question.
 
@@ -240,33 +238,28 @@ def fuse_questions(
     """
     fits: list[SurveyPosterior | None] = []
     plain: list[SurveyPosterior | None] = []
-    totals, levels = places.totals, cells.codes
+    totals, effects = places.totals, model.effects
+    sds = selection.levels(model.bins.names, effects.sizes)
     told: list[dict[str, Any]] = []
     moved: list[dict[str, Any]] = []
     compared: list[dict[str, Any]] = []
     for stage, fit in enumerate(model.fits):
-        design = design_of(model, cells, totals, stage, n_jobs)
-        rows = _rows(model, design, surveyed, places, cells, stage, n_jobs)
+        design = design_of(model, cells, totals, stage)
+        rows = _rows(model, design, surveyed, places, cells, stage)
         if rows is None or not rows.trials.sum() > 0:
             fits.append(None)
             plain.append(None)
             continue
-        rate, found = observed_rate(totals, stage), []
-        for given in (allowance, None):
-            columns = () if given is None else pairs_of(model.effects)
-            constants = None if given is None else given.confounding
-            B = model.effects.B
-            seen = (B @ fit.beta, B @ fit.covariance @ B.T, kept_effects(model, given))
-            prior = effect_prior(model.effects, *seen, constants, columns)
-            sds = selection.levels(model.bins.names, model.effects.sizes)
-            sets = (columns, prior, design.pairs, levels, rate, rows, sds)
-            found.append((prior, fuse(model.effects, *sets, n_jobs)))
-        fits.append(found[0][1])
-        plain.append(found[1][1])
-        problem = Likelihood(model.effects, pairs_of(model.effects), design.pairs, levels, rate, rows, n_jobs)
-        told += _describe_surveys(surveyed, totals, stage, problem, found[0][1])
-        people = asked_people(totals, cells.total, stage)
-        asked = Stage(totals.questions[stage], stage, model, cells, problem, people, *found[0], surveyed.respondents)
+        rate, seen = observed_rate(totals, stage), (effects.B @ fit.beta, effects.B @ fit.covariance @ effects.B.T)
+        alone, kinds = (Kinds(effects, cells.codes, design.pairs, crossed) for crossed in ((), pairs_of(effects)))
+        prior = effect_prior(effects, *seen, kept_effects(model, allowance), allowance.confounding, kinds.crossed)
+        found = fuse(kinds, prior, rate, rows, sds)
+        fits.append(found)
+        plain.append(fuse(alone, effect_prior(effects, *seen, kept_effects(model, None), None, ()), rate, rows, sds))
+        problem, people = Likelihood(kinds, rate, rows), asked_people(totals, cells.total, stage)
+        told += _describe_surveys(surveyed, totals, stage, problem, found)
+        name = totals.questions[stage]
+        asked = Stage(name, stage, model.bins, problem, people, prior, found, surveyed.respondents)
         for rows_of, more in zip((moved, compared), describe_levels(asked, compare), strict=True):
             rows_of += more
     surveys = pa.Table.from_pylist(told)
@@ -309,7 +302,7 @@ def fuse_again(model: EcologicalInference, selection: Selection) -> None:
         selection,
         any(one.compare for one in model.surveys_),
     )
-    model.model_, found = fuse_questions(model.model_, *given, checks.count_jobs(None))
+    model.model_, found = fuse_questions(model.model_, *given)
     model.survey_ = found
     model.warnings_ = (*(text for text in model.warnings_ if text not in before), *found.loud, *found.said)
     model.convergence_ = model.convergence_ | found.facts()
@@ -330,7 +323,6 @@ def _rows(
     places: PlaceTotals,
     cells: PlaceCells,
     stage: int,
-    n_jobs: int,
 ) -> SurveyRows | None:
     people, rows = asked_people(places.totals, cells.total, stage), []
     if surveyed.respondents is not None:
@@ -342,7 +334,7 @@ def _rows(
         and stage >= int(places.totals.turnout)
         and len(surveyed.claims.n)
     ):
-        pairs = design_of(model, surveyed.counted, places.totals, stage, n_jobs).pairs
+        pairs = design_of(model, surveyed.counted, places.totals, stage).pairs
         first = len(surveyed.names) - len(surveyed.claims.sources)
         rows.append(claimed_rows(surveyed.claims, replace(surveyed.counted, pairs=pairs), places, people, stage, first))
     return stack_rows(rows) if rows else None
@@ -353,8 +345,7 @@ def _describe_surveys(
 ) -> list[dict[str, Any]]:
     """Say how far the respondents of every survey are from the totals, in logits and in points."""
     rows, own = problem.rows, surveyed.respondents
-    zeros = np.zeros(problem.n_levels + problem.n_surveys)
-    logit = special.logit(problem.at(np.concatenate([found.theta, zeros])).p)
+    logit = special.logit(problem.plain(found.theta).p)
     said = []
     for number in np.unique(rows.source).tolist():
         mine = rows.source == number

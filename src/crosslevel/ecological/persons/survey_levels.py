@@ -9,11 +9,10 @@ from typing import Any, cast
 import numpy as np
 from scipy import special, stats
 
-from crosslevel.data.place_cells import PlaceCells
-from crosslevel.ecological.persons.model import PersonsModel
+from crosslevel.data.place_cells import Bins
 from crosslevel.ecological.persons.poststratification import calibrated_rates, direct_rates, mrp_rates, regress
 from crosslevel.ecological.persons.respondents import Respondents
-from crosslevel.ecological.persons.survey import EffectPrior, Likelihood, SurveyPosterior, pairs_of
+from crosslevel.ecological.persons.survey import EffectPrior, Likelihood, SurveyPosterior
 from crosslevel.typing import FloatArray, IntArray
 
 LEVEL = 0.95
@@ -33,8 +32,7 @@ class Stage:
     ----------
     name : str
     number : int
-    model : PersonsModel
-    cells : PlaceCells
+    bins : Bins
     problem : Likelihood
     people : (q,)
         How many of each place are asked it.
@@ -45,8 +43,7 @@ class Stage:
 
     name: str
     number: int
-    model: PersonsModel
-    cells: PlaceCells
+    bins: Bins
     problem: Likelihood
     people: FloatArray
     prior: EffectPrior
@@ -55,10 +52,10 @@ class Stage:
 
     def columns(self) -> Iterator[tuple[str, list[str], IntArray, IntArray | None]]:
         """Give name, words of the levels, level of every pair, and level of every row of respondents, of each column."""
-        bins, own = self.model.bins, self.respondents
+        bins, own, kinds = self.bins, self.respondents, self.problem.kinds
         words = bins.describe()
         for j, name in enumerate(bins.names):
-            level = self.cells.codes[self.problem.pairs.cell, j].astype(np.intp)
+            level = kinds.levels[kinds.pairs.cell, j].astype(np.intp)
             yield name, list(words[name]), level, None if own is None else own.levels[:, j]
 
     def counts(self, level: IntArray | None, n: int) -> tuple[FloatArray, FloatArray]:
@@ -75,14 +72,12 @@ def describe_levels(stage: Stage, compare: bool) -> tuple[list[dict[str, Any]], 
 
     Methods are totals, both, and respondents; with ``compare`` also MRP and calibrated MRP.
     """
-    effects, problem, own = stage.model.effects, stage.problem, stage.respondents
-    sets = (effects, pairs_of(effects), problem.pairs, stage.cells.codes)
+    problem, own, kinds = stage.problem, stage.respondents, stage.problem.kinds
     regression, areas = None, cast("tuple[IntArray, ...]", ())
     if compare and own is not None:
         areas = (own.areas,) if own.areas.max(initial=0) > 0 else ()
-        regression = regress(*sets[:2], problem.rows, areas)
-    zeros = np.zeros(problem.n_levels + problem.n_surveys)
-    at = [problem.at(np.concatenate([t, zeros])) for t in (stage.prior.mean, stage.posterior.theta)]
+        regression = regress(kinds, problem.rows, areas)
+    at = [problem.plain(theta) for theta in (stage.prior.mean, stage.posterior.theta)]
     covariances = (stage.prior.root @ stage.prior.root, stage.posterior.covariance)
     moved: list[dict[str, Any]] = []
     compared: list[dict[str, Any]] = []
@@ -95,8 +90,8 @@ def describe_levels(stage: Stage, compare: bool) -> tuple[list[dict[str, Any]], 
         direct, *ends = direct_rates(yes, asked, np.arange(n), n, Z)
         found.append((direct, (ends[1] - ends[0]) / (2.0 * Z)))
         if regression is not None:
-            found += [mrp_rates(regression, *sets, stage.people, areas, level, n)]
-            found += [calibrated_rates(regression, *sets, problem.rate, stage.people, level, n)]
+            found += [mrp_rates(regression, kinds, stage.people, areas, level, n)]
+            found += [calibrated_rates(regression, kinds, problem.rate, stage.people, level, n)]
         heads = [{"question": stage.name, "column": name, "level": word} for word in words]
         lived = np.flatnonzero(people > 0).tolist()
         moved += [heads[i] | _move(i, people, found, counts) for i in lived]

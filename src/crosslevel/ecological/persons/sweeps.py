@@ -7,6 +7,7 @@ out among threads, each place summed by one thread in one order, so the sums do 
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 
+from crosslevel.data.checks import count_jobs
 from crosslevel.data.place_cells import Pairs
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, FloatArray, IntArray
@@ -29,6 +31,7 @@ MANY_PIECES, FEW_PIECES, MANY_LEVELS = 16, 4, 500
 """A sum over all places is made in pieces, added up in their order whatever the threads; fewer where a piece is a large matrix."""
 FEW_PAIRS = 20_000
 """Pairs that one thread sums in the time it takes to start another."""
+_ALL_THREADS = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class Rates:
     by_level: FloatArray
 
 
-def place_effects(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray, n_jobs: int = 1) -> FloatArray:
+def place_effects(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray) -> FloatArray:
     """Find f_i such that the place's rate is its target, (q,).
 
     Parameters
@@ -62,13 +65,12 @@ def place_effects(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: Floa
     guess : (q,)
     """
     f, odds = np.array(guess, dtype=np.float64), _odds(eta)
-    _shared(lambda a, b: _place_effects(pairs.start, pairs.cell, pairs.weight, odds, target, f, a, b), pairs, n_jobs)
+    people = _people(pairs)
+    _shared(lambda a, b: _place_effects(people, odds, target, f, a, b), pairs)
     return f
 
 
-def level_rates(
-    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int, n_jobs: int = 1
-) -> Rates:
+def level_rates(pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int) -> Rates:
     """Give rates and slopes at f.
 
     Parameters
@@ -77,24 +79,14 @@ def level_rates(
         Levels of each cell, numbered over all terms.
     """
     q = pairs.n_places
-    rate, slope, by_level = np.zeros(q), np.zeros(q), np.zeros((q, n_levels))
-    odds = _odds(eta)
-    _shared(
-        lambda a, b: _levels(pairs.start, pairs.cell, pairs.weight, odds, f, codes, rate, slope, by_level, a, b),
-        pairs,
-        n_jobs,
-    )
-    return Rates(rate, slope, by_level)
+    found, odds, people = Rates(np.zeros(q), np.zeros(q), np.zeros((q, n_levels))), _odds(eta), _people(pairs)
+    sums = (found.rate, found.slope, found.by_level)
+    _shared(lambda a, b: _levels(people, odds, f, codes, sums, a, b), pairs)
+    return found
 
 
 def hessian(
-    pairs: Pairs,
-    eta: FloatArray,
-    f: FloatArray,
-    codes: npt.NDArray[np.int32],
-    n_levels: int,
-    factor: FloatArray,
-    n_jobs: int = 1,
+    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int, factor: FloatArray
 ) -> FloatArray:
     """Sum W_ic p (1 - p) (1 - 2 p) factor_i x_c x_c' over pairs, (n_levels, n_levels).
 
@@ -103,14 +95,14 @@ def hessian(
     factor : (q,)
     """
     parts: dict[int, FloatArray] = {}
-    odds = _odds(eta)
+    odds, people = _odds(eta), _people(pairs)
 
     def run(a: int, b: int) -> None:
         whole = np.zeros((n_levels, n_levels))
-        _hessian(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, whole, a, b)
+        _hessian(people, odds, f, codes, factor, whole, a, b)
         parts[a] = np.triu(whole) + np.triu(whole, 1).T
 
-    _shared(run, pairs, n_jobs, MANY_PIECES if n_levels <= MANY_LEVELS else FEW_PIECES)
+    _shared(run, pairs, MANY_PIECES if n_levels <= MANY_LEVELS else FEW_PIECES)
     return np.asarray(sum(parts[a] for a in sorted(parts)))
 
 
@@ -119,27 +111,37 @@ def probabilities(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
     return np.asarray(special.expit(eta[..., pairs.cell] + f[..., pairs.place]))
 
 
-def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None) -> None:
+def _people(pairs: Pairs) -> tuple[AnyArray, ...]:
+    """Give who lives where as the loops take it."""
+    return pairs.start, pairs.cell, pairs.weight
+
+
+def _shared(run: Callable[[int, int], None], pairs: Pairs, pieces: int | None = None) -> None:
     """Share places out among threads, by equal numbers of pairs; in so many pieces whatever the threads, where that is given.
 
-    Where pairs are few, starting threads would cost more than they save.
+    One sweep at a time has all threads; those beside it, and those of few pairs, run where they are.
     """
     q = pairs.n_places
-    if len(pairs.cell) < FEW_PAIRS:
-        n_jobs = 1
-    if pieces is None and (n_jobs <= 1 or q < 2):
-        run(0, q)
-        return
-    cuts = np.searchsorted(pairs.start, np.linspace(0, pairs.start[-1], (pieces or 4 * n_jobs) + 1))
-    cuts[0], cuts[-1] = 0, q
-    spans = [(a, b) for a, b in itertools.pairwise(cuts.tolist()) if b > a]
-    if n_jobs <= 1:
-        for a, b in spans:
-            run(a, b)
-        return
-    with ThreadPoolExecutor(n_jobs) as pool:
-        for done in [pool.submit(run, a, b) for a, b in spans]:
-            done.result()
+    few = len(pairs.cell) < FEW_PAIRS or q < 2
+    held = not few and _ALL_THREADS.acquire(blocking=False)
+    try:
+        n_threads = count_jobs(None) if held else 1
+        if pieces is None and n_threads == 1:
+            run(0, q)
+            return
+        cuts = np.searchsorted(pairs.start, np.linspace(0, pairs.start[-1], (pieces or 4 * n_threads) + 1))
+        cuts[0], cuts[-1] = 0, q
+        spans = [(a, b) for a, b in itertools.pairwise(cuts.tolist()) if b > a]
+        if n_threads == 1:
+            for a, b in spans:
+                run(a, b)
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            for done in [pool.submit(run, a, b) for a, b in spans]:
+                done.result()
+    finally:
+        if held:
+            _ALL_THREADS.release()
 
 
 def _odds(eta: FloatArray) -> FloatArray:
@@ -148,7 +150,8 @@ def _odds(eta: FloatArray) -> FloatArray:
 
 
 @njit(nogil=True)
-def _place_effects(start, cell, weight, odds, target, f, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _place_effects(people, odds, target, f, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight = people
     for i in range(first, last):
         y = target[i]
         if y <= 0.0 or y >= 1.0:
@@ -185,9 +188,9 @@ def _place_effects(start, cell, weight, odds, target, f, first, last):  # type: 
 
 
 @njit(nogil=True)
-def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, odds, f, codes, rate, slope, by_level, first, last
-):
+def _levels(people, odds, f, codes, sums, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight = people
+    rate, slope, by_level = sums
     n_terms = codes.shape[1]
     for i in range(first, last):
         here = np.exp(-f[i])
@@ -202,9 +205,8 @@ def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
 
 
 @njit(nogil=True)
-def _hessian(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, odds, f, codes, factor, whole, begin, end
-):
+def _hessian(people, odds, f, codes, factor, whole, begin, end):  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight = people
     n_terms = codes.shape[1]
     for i in range(begin, end):
         here = np.exp(-f[i])
@@ -269,8 +271,9 @@ def part_slopes(
         Kish's number of people behind each.
     """
     m, q = len(place), pairs.n_places
-    weight, rate, square, slope, by_level = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros((m, n_effects))
-    _sum_parts(pairs.start, pairs.cell, pairs.weight, eta, f, codes, part, weight, rate, square, slope, by_level)
+    weight, rate, square, slope = sums = tuple(np.zeros((4, m)))
+    by_level = np.zeros((m, n_effects))
+    _sum_parts(_people(pairs), eta, f, codes, part, sums, by_level)
     whole = np.maximum(np.bincount(place, slope, q), 1e-300)
     of_place = sparse.csr_array((np.ones(m), (place, np.arange(m))), shape=(q, m))
     J = (of_place @ by_level) / whole[:, None]
@@ -284,9 +287,9 @@ def part_slopes(
 
 
 @njit(nogil=True)
-def _sum_parts(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, eta, f, codes, part, whole, rate, square, slope, by_level
-):
+def _sum_parts(people, eta, f, codes, part, sums, by_level):  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight = people
+    whole, rate, square, slope = sums
     n_terms = codes.shape[1]
     for i in range(len(start) - 1):
         for j in range(start[i], start[i + 1]):
@@ -301,3 +304,19 @@ def _sum_parts(  # type: ignore[no-untyped-def]  # pragma: no cover
             slope[g] += v
             for t in range(n_terms):
                 by_level[g, codes[c, t]] += v
+
+
+def part_shares(
+    cell: AnyArray, weight: FloatArray, codes: AnyArray, part: AnyArray, shape: tuple[int, int]
+) -> FloatArray:
+    """Sum the weights of people to the levels of their parts, (m, n_levels)."""
+    out = np.zeros(shape)
+    _sum_levels(cell, weight, codes, part, out)
+    return out
+
+
+@njit(nogil=True)
+def _sum_levels(cell, weight, codes, part, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for j in range(len(cell)):
+        for t in range(codes.shape[1]):
+            out[part[j], codes[cell[j], t]] += weight[j]

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,9 @@ from crosslevel.data.places import Places
 from crosslevel.data.totals import PlaceTotals, check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import PlaceEstimator, check_nouns
+from crosslevel.ecological.estimate import Fitted, PlaceEstimator, check_nouns
 from crosslevel.ecological.regression.model import RegressionModel, describe_directions, fit_regression
 from crosslevel.ecological.regression.sampling import Sampling, sampling_of
-from crosslevel.ecological.regression.scales import Fit
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
@@ -208,8 +207,7 @@ class DistributionRegression(PlaceEstimator):
             whole.values,
             whole.weight,
             terms,
-            found.totals.successes,
-            found.totals.trials,
+            found.totals,
             rank=self.rank,
             sampling=self._sampling(embedder, sample, whole),
             n_restarts=self.n_restarts,
@@ -225,7 +223,8 @@ class DistributionRegression(PlaceEstimator):
         self.embedder_, self.embeddings_ = embedder, whole
         self.log_evidence_ = float(sum(fit.mode.log_evidence for fit in model.fits))
         roles = {"people": people.roles(), "places": places.roles()}
-        self._keep(people, model, found, whole.weight, whole.n_rows, embedder.columns_, notes, roles, seed)
+        lived = (whole.weight, whole.n_rows)
+        self._keep(Fitted(people, model, found, lived, embedder.columns_, roles, seed, notes))
         self.seconds_ = {"people": embedded - begun, "fit": time.perf_counter() - embedded}
         return self
 
@@ -269,17 +268,7 @@ class DistributionRegression(PlaceEstimator):
             everybody = found if request.where is None else self.embedder_.transform(people)
         _check_same(everybody, places, self.embeddings_)
         parts = cut(found, request, self.embeddings_, places.keys)
-        return RegressionSource(self.model_, parts), [str(w.message) for w in said]
-
-    def _describe_fit(self, fit: Fit) -> dict[str, Any]:
-        return {
-            "log_evidence": fit.mode.log_evidence,
-            "gradient_at_mode": fit.mode.gradient,
-            "newton_steps": fit.mode.iterations,
-            "evidence_slope": fit.slope,
-            "evaluations": fit.evaluations,
-            "log_evidence_by_start": list(fit.evidences),
-        }
+        return RegressionSource(self.model_, parts, question.n_draws, question.seed), [str(w.message) for w in said]
 
     def _fitted_moments(self, stage: int) -> Moments:
         return self.model_.moments(stage, self.model_.embeddings, np.arange(len(self.places_)))

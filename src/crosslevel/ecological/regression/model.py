@@ -13,8 +13,10 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
+from crosslevel.data.totals import Totals
 from crosslevel.ecological.collapsed import Approximation, measure_approximation
 from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms
+from crosslevel.ecological.distance import Seen, seen_places, some_of
 from crosslevel.ecological.regression.question import Design, Point, Question
 from crosslevel.ecological.regression.sampling import Sampling
 from crosslevel.ecological.regression.scales import Fit, fit_scales, points
@@ -57,16 +59,13 @@ class RegressionModel:
         Of the places, not centered.
     center : (p,)
         Their weighted mean.
-    successes, trials : (n_stages, q)
-        What was counted.
+    totals : Totals
     terms : Terms
     fits : tuple of Fit
         One for each question of the chain.
     points : tuple of tuple of Point
         Hyperparameters that stand for their posterior, for each question.
     sampling : Sampling or None
-    nearest : float
-        Median distance of a place's embedding to the nearest other place's.
     directions : (p, k) or None
         Orthogonal directions on which weights stand; None where they stand on all features.
     field_error, feature_error : tuple of Approximation or None
@@ -75,13 +74,11 @@ class RegressionModel:
 
     embeddings: FloatArray
     center: FloatArray
-    successes: FloatArray
-    trials: FloatArray
+    totals: Totals
     terms: Terms
     fits: tuple[Fit, ...]
     points: tuple[tuple[Point, ...], ...]
     sampling: Sampling | None
-    nearest: float
     directions: FloatArray | None = None
     field_error: tuple[Approximation | None, ...] = ()
     feature_error: tuple[Approximation | None, ...] = ()
@@ -94,7 +91,7 @@ class RegressionModel:
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """What was asked, each question where anybody was left to answer it."""
-        asked = zip(self.successes, self.trials, strict=True)
+        asked = zip(self.totals.successes, self.totals.trials, strict=True)
         return tuple(Question(self.design, np.flatnonzero(n > 0), k, n) for k, n in asked)
 
     def along(self, M: FloatArray) -> FloatArray:
@@ -131,7 +128,6 @@ class RegressionModel:
         M: FloatArray,
         place: IntArray,
         effective: FloatArray,
-        n_draws: int,
         seed: Sequence[int],
     ) -> FloatArray:
         """Draw the logits of parts, (n_draws, m), with the sampling error of their embeddings.
@@ -148,7 +144,6 @@ class RegressionModel:
         place : (m,) int
         effective : (m,)
             Kish's number of people behind each embedding.
-        n_draws : int
         seed : (seed, number)
             Of the noise that belongs to these parts: the caller's seed, and a number of the partition.
         """
@@ -160,7 +155,7 @@ class RegressionModel:
         order = np.argsort(place, kind="stable")
         for parts in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
             rng = _generator(seed[0], 2, stage, *seed[1:], int(place[parts[0]]))
-            f[:, parts] += (each[:, None] * size[parts]) * rng.standard_normal((n_draws, len(parts)))
+            f[:, parts] += (each[:, None] * size[parts]) * rng.standard_normal((len(f), len(parts)))
         return f
 
     def moments(self, stage: int, M: FloatArray, place: IntArray, terms: Terms | None = None) -> Moments:
@@ -181,28 +176,29 @@ class RegressionModel:
         q, asked = len(self.embeddings), self.questions[stage].places
         mean, variance = np.zeros(q), np.zeros(q)
         for test in folds:
-            kept = Question(self.design, np.setdiff1d(asked, test), self.successes[stage], self.trials[stage])
+            kept = Question(
+                self.design, np.setdiff1d(asked, test), self.totals.successes[stage], self.totals.trials[stage]
+            )
             # from no start of the whole fit's: that one has seen the places left out
             found = fit_scales(kept, n_restarts=1, fixed=fixed)
             at = kept.predict(_points(kept, found, fixed), self.design.X[test], test)
             mean[test], variance[test] = at.mean, at.variance
         return Moments(mean, variance)
 
+    @cached_property
+    def seen(self) -> Seen:
+        """The places, from which distances are taken."""
+        return seen_places(self.embeddings - self.center)
+
     def distance(self, M: FloatArray, effective: FloatArray) -> FloatArray:
         """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbors.
 
         Of many places, from some. What the sampling of the part's people adds to a squared distance is taken off.
         """
-        own = self.embeddings[_some(len(self.embeddings), EXACT_PLACES)] - self.center
-        centered = M - self.center
-        square = (
-            np.einsum("ij,ij->i", centered, centered)[:, None]
-            + np.einsum("ij,ij->i", own, own)[None, :]
-            - 2.0 * centered @ own.T
-        ).min(axis=1)
+        sampled = np.zeros(len(M))
         if self.sampling is not None:
-            square = square - self.sampling.spreads(M, effective) / np.maximum(effective, 1.0)
-        return np.sqrt(np.maximum(square, 0.0)) / max(self.nearest, 1e-12)
+            sampled = self.sampling.spreads(M, effective) / np.maximum(effective, 1.0)
+        return self.seen.distance(M - self.center, sampled)
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:
@@ -227,8 +223,7 @@ def fit_regression(
     M: FloatArray,
     weight: FloatArray,
     terms: Terms,
-    successes: FloatArray,
-    trials: FloatArray,
+    totals: Totals,
     *,
     rank: int | None = None,
     sampling: Sampling | None = None,
@@ -244,7 +239,7 @@ def fit_regression(
     weight : (q,)
         Their people.
     terms : Terms
-    successes, trials : (n_stages, q)
+    totals : Totals
     rank : int, optional
         Leading directions of the features that carry the weights; all features where they are no fewer.
     sampling : Sampling, optional
@@ -257,17 +252,15 @@ def fit_regression(
     k = min(p, rank or (p if len(M) <= EXACT_PLACES else DIRECTIONS))
     directions = None
     if k < p:
-        some = M[_some(len(M), LEARNED)] - center
+        some = M[some_of(len(M), LEARNED)] - center
         leading = linalg.eigh(some.T @ some, subset_by_index=(p - k, p - 1), check_finite=False)[1]
         directions = leading[:, ::-1].copy()
-    model = RegressionModel(M, center, successes, trials, terms, (), (), sampling, 0.0, directions=directions)
-    gram, some = model.design.gram, M[_some(len(M), EXACT_PLACES)] - center
-    asked, given = model.questions, [None] * len(trials) if fixed is None else fixed
+    model = RegressionModel(M, center, totals, terms, (), (), sampling, directions)
+    asked, given = model.questions, [None] * len(totals.trials) if fixed is None else fixed
     fits = tuple(fit_scales(one, n_restarts=n_restarts, fixed=h) for one, h in zip(asked, given, strict=True))
     both = list(zip(asked, fits, strict=True))
     found = replace(
         model,
-        nearest=nearest_other(some @ some.T if gram is None or directions is not None else gram),
         fits=fits,
         points=tuple(_points(*one, h) for one, h in zip(both, given, strict=True)),
         field_error=tuple(_field_error(*one) for one in both),
@@ -284,19 +277,6 @@ def _points(question: Question, found: Fit, fixed: Hyperparameters | None) -> tu
     return points(question, found)
 
 
-def nearest_other(gram: FloatArray) -> float:
-    """Give the median distance of a row to the nearest other one, from the Gram matrix of the rows."""
-    own = np.diag(gram)
-    square = own[:, None] + own[None, :] - 2.0 * gram
-    np.fill_diagonal(square, np.inf)
-    return float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(gram) > 1 else 0.0
-
-
-def _some(n: int, most: int) -> IntArray:
-    """Number some of n, evenly."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
-
-
 def _field_error(one: Question, found: Fit) -> Approximation | None:
     """Compare the field on points with the exact one, where it stands on points."""
     if one.cells.points is None:
@@ -308,7 +288,7 @@ def _field_error(one: Question, found: Fit) -> Approximation | None:
 
 def _feature_error(model: RegressionModel, one: Question, found: Fit) -> Approximation:
     """Compare posteriors of some places, given their own totals only, with those of all features and the exact field."""
-    some = _some(len(one.places), COMPARED)
+    some = some_of(len(one.places), COMPARED)
     h, every, seen = found.hyperparameters, np.arange(len(some)), one.places[some]
     terms = replace(model.terms.take(seen), inducing_points=None)
     counted, at = (one.likelihood.successes[some], one.likelihood.trials[some]), []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
 from crosslevel.data.expressions import SUBGROUP
+from crosslevel.ecological.answers import Drawn
 from crosslevel.ecological.regression.model import Draws, RegressionModel
 from crosslevel.ecological.subgroups import REST, Partition, Request
 from crosslevel.embedding import Embeddings
@@ -140,55 +141,31 @@ def _sortable(key: tuple[object, ...]) -> tuple[tuple[str, object], ...]:
     return tuple((type(k).__name__ if not isinstance(k, int | float) else "", k) for k in key)
 
 
-@dataclass(frozen=True, eq=False)
 class RegressionSource:
     """Parts of places, and draws of their logits.
 
-    Attributes
+    Parameters
     ----------
     model : RegressionModel
     partitions : list of EmbeddedPartition
-    drawn : dict
-        Draws by question, once they were made.
+    n_draws, seed : int
     """
-
-    model: RegressionModel
-    partitions: list[EmbeddedPartition]
-    drawn: dict[int, Draws] = field(default_factory=dict, repr=False)
 
     block = 1_000_000
     """Logits drawn at a time: 8 MB for each of the few copies the way takes, beside their embeddings."""
 
-    def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
-        """Draw the logits of parts, by partition and question, (n_draws, m) each."""
-        out = []
-        for number, (part, index) in enumerate(zip(self.partitions, parts, strict=True)):
-            M, place, effective = part.vectors(index), part.place[index], part.effective[index]
-            out.append(
-                [
-                    self.model.logits(
-                        stage, self._draws(stage, n_draws, seed), M, place, effective, n_draws, (seed, number)
-                    )
-                    for stage in range(len(self.model.fits))
-                ]
-            )
-        return out
+    def __init__(self, model: RegressionModel, partitions: list[EmbeddedPartition], n_draws: int, seed: int) -> None:
+        self.model, self.partitions, self.n_draws, self.seed = model, partitions, n_draws, seed
+        self.drawn: dict[int, Draws] = {}
 
-    def confounded(
-        self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
-    ) -> list[FloatArray] | None:
-        """Nothing is known of confounding here."""
-        return None
-
-    def distance(self, number: int, parts: IntArray) -> FloatArray:
-        """Say how far parts lie from the nearest place; of what is left of a place nobody asks."""
-        part = self.partitions[number]
-        asked = part.asked[parts]
-        out = np.zeros(len(parts))
-        out[asked] = self.model.distance(part.vectors(parts[asked]), part.effective[parts[asked]])
-        return out
-
-    def _draws(self, stage: int, n_draws: int, seed: int) -> Draws:
-        if stage not in self.drawn:
-            self.drawn[stage] = self.model.draws(stage, n_draws, seed)
-        return self.drawn[stage]
+    def draw(self, number: int, places: slice, parts: IntArray, n_stages: int) -> Drawn:
+        """Draw the first questions of parts of places; nothing is known of confounding here."""
+        part, logits = self.partitions[number], []
+        M, place, effective = part.vectors(parts), part.place[parts], part.effective[parts]
+        for stage in range(n_stages):
+            if stage not in self.drawn:
+                self.drawn[stage] = self.model.draws(stage, self.n_draws, self.seed)
+            logits.append(self.model.logits(stage, self.drawn[stage], M, place, effective, (self.seed, number)))
+        asked, distance = part.asked[parts], np.zeros(len(parts))
+        distance[asked] = self.model.distance(M[asked], effective[asked])
+        return Drawn(logits, None, distance)

@@ -9,6 +9,7 @@ of the length.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
@@ -65,6 +66,17 @@ class Fit:
     at_limit: tuple[str, ...]
     evidences: tuple[float, ...]
     evaluations: int
+
+    def describe(self) -> dict[str, Any]:
+        """Say how the search ended."""
+        return {
+            "log_evidence": self.mode.log_evidence,
+            "gradient_at_mode": self.mode.gradient,
+            "newton_steps": self.mode.iterations,
+            "evidence_slope": self.slope,
+            "evaluations": self.evaluations,
+            "log_evidence_by_start": list(self.evidences),
+        }
 
 
 class Search:
