@@ -189,7 +189,7 @@ def counts_areas(n: int) -> Fit:
     return lambda: cl.BinnedCountGP().fit(regions, rng.poisson(level).ravel(), pool={"area": area})
 
 
-def people_and_means(n: int, groups: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+def people_and_means(n: int, groups: int) -> tuple[cl.People, cl.Places]:
     rng = np.random.default_rng(0)
     group = np.arange(n) % groups
     tilt = rng.uniform(-0.8, 0.8, groups)[group]
@@ -197,12 +197,13 @@ def people_and_means(n: int, groups: int) -> tuple[dict[str, np.ndarray], np.nda
         name: rng.binomial(3, 1 / (1 + np.exp(-tilt - shift))) for name, shift in (("a", 0.0), ("b", 0.5), ("c", -0.5))
     }
     ill = rng.random(n) < 1 / (1 + np.exp(2.0 - 0.6 * X["a"] - 0.3 * X["b"]))
-    return X, group, np.bincount(group, ill) / np.bincount(group)
+    means = {"group": np.arange(groups), "ill": np.bincount(group, ill) / np.bincount(group)}
+    return cl.People({**X, "group": group}, by="group"), cl.Places(means, by="group", means=["ill"])
 
 
 def imputer(n: int, groups: int, estimator: Callable[[], Any]) -> Fit:
-    X, group, means = people_and_means(n, groups)
-    return lambda: estimator().fit(X, group, means).transform(X, group)
+    people, places = people_and_means(n, groups)
+    return lambda: estimator().fit(people, places).transform(people)
 
 
 def cudia() -> Any:

@@ -64,9 +64,10 @@ def ours_means(w: World) -> Answer:
 
     import crosslevel as cl
 
-    people = pd.DataFrame({"age": w["age"].astype(int).astype(str), "school": w["school"].astype(int).astype(str)})
-    means = pd.DataFrame({"place": np.arange(60), "ill": w["share"]})
-    found = cl.CrossLevelImputer().fit(people, w["place"], means).estimate(by="age").to_frame("pandas")
+    columns = {"age": w["age"].astype(int).astype(str), "school": w["school"].astype(int).astype(str)}
+    people = cl.People(pd.DataFrame({**columns, "place": w["place"]}), by="place")
+    places = cl.Places({"place": np.arange(60), "ill": w["share"]}, by="place", means=["ill"])
+    found = cl.CrossLevelImputer().fit(people, places).estimate(by="age").to_frame("pandas")
     found = found.sort_values(found.columns[found.columns.get_loc("estimate") - 1])
     return {"estimate": found["estimate"], "low": found["conf_low"], "high": found["conf_high"]}
 

@@ -54,11 +54,6 @@ def _krls(**given: Any) -> Any:
     return cl.KRLS(missing="error").fit(X, **{"y": Y, **given}).effects()["std_error"]
 
 
-def _imputed(**given: Any) -> Any:
-    known = {"partition": PLACE, "aggregates": MEAN, **given}
-    return cl.CrossLevelImputer().fit(X, **known).transform(X, known["partition"])
-
-
 def _binned(regions: Any = BINS, **given: Any) -> Any:
     known = {"y": EVENTS, "quantity": "mean", **given}
     return cl.BinnedGP(**GIVEN_BINS).fit(regions, **known).estimate()["estimate"]
@@ -74,12 +69,6 @@ DOORS = [
     Door("KRLS cluster", PLACE, lambda v: _krls(cluster=v)),
     Door("KRLS cluster, a frame", PLACE.to_frame(), lambda v: _krls(cluster=v)),
     Door("KRLS.score y", Y, lambda v: cl.KRLS().fit(X, Y).score(X, v)),
-    Door("CrossLevelImputer partition", PLACE, lambda v: _imputed(partition=v)),
-    Door("CrossLevelImputer partition, a frame", PLACE.to_frame(), lambda v: _imputed(partition=v)),
-    Door("CrossLevelImputer aggregates", MEAN, lambda v: _imputed(aggregates=v)),
-    Door("CrossLevelImputer sample_weight", COUNT, lambda v: _imputed(sample_weight=v)),
-    Door("CUDIA partition", PLACE, lambda v: cl.CUDIA(n_clusters=2, method="map").fit(X, v, MEAN).transform(X, v)),
-    Door("evaluate truth", X["a"] > 0, lambda v: cl.imputation.evaluate(X.round(), PLACE, v)["estimate"]),
     Door("BayesianLinear y", SHARE, lambda v: _linear().fit(BAGS, v).predict(BAGS)),
     Door("BayesianLinear y, bags of one", Y, lambda v: _linear().fit(X, v).predict(X)),
     Door("MeanShrinkage y", SHARE, lambda v: cl.MeanShrinkage(n_landmarks=5).fit(BAGS, v).predict(BAGS)),

@@ -21,6 +21,7 @@ from tests.contract.cases.distribution import _draw
 import crosslevel as cl
 from crosslevel import diagnostics, distribution, ecological, imputation
 from crosslevel.binned import interpolate
+from crosslevel.data.frames import to_arrow
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
 from crosslevel.results import SurveyDesign
@@ -380,25 +381,11 @@ def _hidden(rng: np.random.Generator) -> Data:
 
 
 def _imputed(make: Callable[[], Any], frames: dict[str, Any]) -> Answer:
-    people = frames["people"]
-    taken = [c for c in _names(people) if c in ("age", "sex")]
-    X = (
-        {c: people[c] for c in taken}
-        if isinstance(people, dict)
-        else people.select(taken)
-        if hasattr(people, "select")
-        else people[taken]
-    )
-    place = [str(v) for v in (people["place"].to_pylist() if isinstance(people, pa.Table) else people["place"])]
-    model = make().fit(X, place, frames["means"])
-    numbers = people["number"].to_pylist() if isinstance(people, pa.Table) else people["number"]
-    return {"key": np.array([str(v) for v in numbers]), "values": np.asarray(model.transform(X, place))}
-
-
-def _evaluated(frames: dict[str, Any]) -> Answer:
-    table = frames["people"]
-    frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
-    return _read(imputation.evaluate(frame[["age", "sex"]], frame["place"], frame["ill"].to_numpy()))
+    people, table = frames["people"], to_arrow(frames["people"])
+    known = cl.People(people, by="place", columns=[c for c in table.column_names if c in ("age", "sex")])
+    model = make().fit(known, cl.Places(frames["means"], by="place", means=["ill"]))
+    numbers = np.array([str(v) for v in table["number"].to_pylist()])
+    return {"key": numbers, "values": np.asarray(model.transform(known)["ill"], dtype=float)}
 
 
 # kernel regression -----------------------------------------------------------------------------------------------------------
@@ -580,7 +567,7 @@ def _merged(frames: dict[str, Any]) -> Answer:
 
 def _pooled(frames: dict[str, Any]) -> Answer:
     rows = {n: np.asarray(frames["rows"][n], dtype=float)[:20] for n in ("mean", "std")}
-    found = imputation.pool(rows["mean"], rows["std"])
+    found = imputation.pool(list(zip(rows["mean"], rows["std"], strict=True)))
     return {n: np.asarray(found[n]) for n in ("estimate", "std_error", "conf_low", "conf_high")}
 
 
@@ -726,7 +713,6 @@ WORLDS = {
             rows=("people", "means"),
             tolerance=1e-5,
         ),
-        World("evaluate", _hidden, _evaluated, rows=("people",)),
         *(
             World(f"SurveyDesign, {name}", _sampled, partial(_designed, design), rows=("people",), columns=("people",))
             for name, design in (
