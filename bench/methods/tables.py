@@ -10,11 +10,28 @@ Arrays = dict[str, np.ndarray]
 Answer = tuple[np.ndarray, ...]
 
 
-def ours(given: Arrays, name: str, **options: Any) -> Any:
-    """Ask a method of ``crosslevel.ecological``."""
+def counts_of(given: Arrays, pool: np.ndarray | None = None) -> Any:
+    """Lay units out as the library takes them; what else is known of them are covariates."""
     import crosslevel as cl
 
-    return getattr(cl.ecological, name)(given["groups"], given["outcomes"], **options)
+    sides, data = {}, {}
+    for side in ("groups", "outcomes"):
+        names = [str(v) for v in given.get(f"{side[:-1]}_names", np.arange(given[side].shape[1])).tolist()]
+        sides[side] = {name: f"{side} {name}" for name in names}
+        data |= {f"{side} {name}": column for name, column in zip(names, given[side].T, strict=True)}
+    others = given.get("covariates", np.zeros((len(given["groups"]), 0)))
+    data |= {f"z{j}": column for j, column in enumerate(others.T)}
+    if pool is not None:
+        data["district"] = pool
+    return cl.Counts(data, **sides, covariates=[f"z{j}" for j in range(others.shape[1])] or None)
+
+
+def ours(given: Arrays, name: str, **options: Any) -> Any:
+    """Ask a method of ``crosslevel.ecological``, which is told of no covariates."""
+    import crosslevel as cl
+
+    plain = {key: values for key, values in given.items() if key != "covariates"}
+    return getattr(cl.ecological, name)(counts_of(plain), **options)
 
 
 def rxc(given: Arrays) -> Any:
@@ -30,9 +47,9 @@ def rxc_unsaid(given: Arrays) -> Any:
 
 def rxc_covariates(given: Arrays) -> Any:
     """Answer with the default, told what else is known of the units."""
-    others = given["covariates"]
-    frame = {f"z{j}": others[:, j] for j in range(others.shape[1])}
-    return ours(given, "rxc", kind="demographic", covariates=frame)
+    import crosslevel as cl
+
+    return cl.ecological.rxc(counts_of(given), kind="demographic")
 
 
 def king_iterated(given: Arrays) -> Any:
@@ -57,7 +74,7 @@ def multinomial_dirichlet(given: Arrays) -> Any:
 
 def dirichlet_published(given: Arrays) -> Any:
     """Answer with the published Dirichlet model."""
-    return ours(given, "multinomial_dirichlet", contextual_slope=0, contextual_slope_sd=0)
+    return ours(given, "multinomial_dirichlet", contextual_slope=0)
 
 
 def king(given: Arrays) -> Any:
@@ -133,21 +150,20 @@ def neighborhood_alone(given: Arrays) -> Answer:
 
 def rxc_pooled(given: Arrays) -> Answer:
     """Answer with districts that share what they have in common."""
-    return _pooled(given, False)
+    return _pooled(given, "votes")
 
 
 def rxc_pooled_both(given: Arrays) -> Answer:
     """Answer with districts that share, in both directions."""
-    return _pooled(given, True)
+    return _pooled(given, "symmetric votes")
 
 
-def _pooled(given: Arrays, symmetric: bool) -> Answer:
+def _pooled(given: Arrays, kind: str) -> Answer:
     import crosslevel as cl
 
     names = [[str(v) for v in given[key].tolist()] for key in ("group_names", "outcome_names")]
-    sides = [dict(zip(n, given[key].T, strict=True)) for n, key in zip(names, ("groups", "outcomes"), strict=True)]
-    districts = [f"d{d}" for d in given["district"]]
-    found = cl.ecological.rxc(*sides, pool=districts, symmetric=symmetric)
+    districts = np.array([f"d{d}" for d in given["district"]])
+    found = cl.ecological.rxc(counts_of(given, districts), kind=kind, pool="district")
     row = {key: k for k, key in enumerate(zip(*(found[name] for name in found.keys), strict=True))}
     rows = np.array([row[f"d{d}", names[0][g], names[1][o]] for d, g, o in given["asked"]])
     return tuple(found[c][rows] for c in ("estimate", "conf_low", "conf_high"))

@@ -19,7 +19,7 @@ def test_court_reports_are_scored_by_hand(experiment, data):
     yes = 20 + 0.5 * shares + np.arange(9) % 3
     sides = np.column_stack([shares, 100 - shares]), np.column_stack([yes, 100 - yes])
     tiny = data.Known("tiny", ("a", "b"), ("yes", "no"), *sides, np.zeros((2, 2)))
-    table = ecological.rxc(*tiny.tables, kind="votes")["count"].reshape(2, 2)
+    table = ecological.rxc(tiny.counts, kind="votes")["count"].reshape(2, 2)
     answers, chance, first = court.one_district(data.Known("tiny", ("a", "b"), ("yes", "no"), *sides, table))
     assert {name: len(held) for name, held in answers.items()} == dict(zip(answers, (4, 2, 2, 2), strict=True))
     assert all(all(held) for held in answers.values())
