@@ -331,6 +331,6 @@ def test_area_weighting_stands_beside_polygons():
     found = gp.estimate(new)
     np.testing.assert_allclose(found["area_weighted"][:2], [y[0] + y[2], y[0] / 8])
     assert np.isnan(found["area_weighted"].astype(float)[2])  # half of it was not observed
-    overlapping = Polygons.join(regions, regions[[0]])
+    overlapping = regions[[*range(4), 0]]
     twice = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(overlapping, [*y, y[0]], quantity="total")
     assert "area_weighted" not in twice.estimate(new).table.column_names

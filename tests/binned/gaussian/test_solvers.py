@@ -8,10 +8,9 @@ from scipy import stats
 
 from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
 from crosslevel.binned.gaussian import sines
-from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance, variances
+from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance, read_kernel, variances
 from crosslevel.binned.gaussian.dense import DenseSolver
 from crosslevel.binned.gaussian.features import FeaturePosterior, FeatureSolver, FewPosterior
-from crosslevel.binned.gaussian.kernels import read_kernel
 from crosslevel.binned.gaussian.model import make_problem
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.errors import InputError

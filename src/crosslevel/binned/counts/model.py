@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -129,21 +129,19 @@ def fit_count_model(
     regions: Regions,
     y: Any,
     *,
-    likelihood: str,
     kernels: Sequence[str],
+    cut: Callable[[Regions], tuple[CountBins, dict[int, FloatArray]]] = cut_regions,
     trials: Any = None,
     pool: Any = None,
-    cell: Any = None,
-    tail: float | None = None,
     preserve: bool | None = None,
     step: Step | None = None,
 ) -> CountModel:
-    """Check counts and fit them: one histogram, areas around a shared curve, or a share.
+    """Check counts and fit them: one histogram, areas around a shared curve, or, with trials, a share.
 
     Examples
     --------
     >>> from crosslevel.binned.regions.boxes import Intervals
-    >>> model = fit_count_model(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30], likelihood="poisson", kernels=("eq",))
+    >>> model = fit_count_model(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30], kernels=("eq",))
     >>> model.describe().split(",")[:2]
     ['poisson counts inside the log link', ' 3 bins over 90 cells']
     """
@@ -152,29 +150,26 @@ def fit_count_model(
         raise InputError(
             "y has one bin only, or nobody in any, which says nothing about a curve; pass at least two bins."
         )
-    shares = likelihood == "binomial"
-    if shares != (trials is not None):
-        raise InputError(f"trials go with likelihood='binomial', of which y are the successes; this is {likelihood!r}.")
-    if ((shares or preserve is not None) and pool is not None) or (shares and preserve is not None):
-        raise InputError(
-            "pool and preserve are of counts, and one at a time: pooled areas keep their totals in any case."
-        )
+    if ((trials is not None or preserve is not None) and pool is not None) or (
+        trials is not None and preserve is not None
+    ):
+        raise InputError("pool, preserve and trials exclude one another: pooled areas keep their totals in any case.")
     fit: CountFit | PooledFit
     name, areas, at_risk = None, (), None
     if pool is not None:
         name, ids = _pool(pool, len(regions))
         rows, table, areas = _pivot(regions, counts, ids)
-        bins, codes = cut_regions(regions[rows], cell, tail)
+        bins, codes = cut(regions[rows])
         fit = pool_counts(bins, table, kernels, step, areas)
         said = _pooled_warnings(regions[rows], table, areas)
     else:
-        bins, codes = cut_regions(regions, cell, tail)
+        bins, codes = cut(regions)
         of = None
         if trials is not None:
             of = _per_region(trials, "trials", len(counts))
             check_successes(counts, of)
         at_risk = None if of is None else _spread_trials(bins, of)
-        fit = fit_counts(bins, counts, likelihood=likelihood, trials=of, kernels=kernels, preserve=preserve, step=step)
+        fit = fit_counts(bins, counts, trials=of, kernels=kernels, preserve=preserve, step=step)
         said = _warnings(regions, counts, fit.warnings)
     return CountModel(regions, counts, fit, codes, name, areas, said, at_risk)
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from crosslevel.binned.gaussian.covariances import Kernel, read_kernel, read_number
 from crosslevel.binned.gaussian.fit import SOLVERS, LeaveOneOut, Settings, choose_solver, fit_gaussian
-from crosslevel.binned.gaussian.kernels import Kernel, read_kernel, read_number
-from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, make_problem
-from crosslevel.binned.gaussian.predictions import describe_predictions, draw
+from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, describe_predictions, draw, make_problem
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import linalg
 
 from crosslevel.binned.gaussian import sines
+from crosslevel.binned.gaussian.covariances import Kernel
 from crosslevel.binned.gaussian.dense import Conditioned, condition_on, factorize, log_density, profile
-from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
 from crosslevel.binned.gaussian.sines import densities, widen
 from crosslevel.binned.regions.base import Regions, SineBasis
@@ -206,7 +206,7 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class FeaturePosterior:
-    """Posterior of the coefficients; see `crosslevel.binned.gaussian.model.Posterior`."""
+    """Posterior of the coefficients."""
 
     solver: FeatureSolver
     logs: FloatArray

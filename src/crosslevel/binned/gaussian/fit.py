@@ -9,15 +9,17 @@ import numpy as np
 from scipy import stats
 
 from crosslevel.binned.gaussian import sines
-from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver, measure_error
-from crosslevel.binned.gaussian.features import FeatureSolver, search_windows
-from crosslevel.binned.gaussian.kernels import Kernel
-from crosslevel.binned.gaussian.model import Posterior, Predicted, Problem, Solver
+from crosslevel.binned.gaussian.covariances import Kernel
+from crosslevel.binned.gaussian.dense import Conditioned, DensePosterior, DenseSolver, measure_error
+from crosslevel.binned.gaussian.features import FeaturePosterior, FeatureSolver, FewPosterior, search_windows
+from crosslevel.binned.gaussian.model import Predicted, Problem
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize
 from crosslevel.typing import BoolArray, FloatArray, Step
 
+Solver = DenseSolver | FeatureSolver
+Posterior = DensePosterior | FeaturePosterior | FewPosterior
 SOLVERS = ("auto", "dense", "features")
 DENSE = 2000
 """Regions up to which "auto" takes the dense solver: a search of 50 steps takes a minute there."""
@@ -250,7 +252,7 @@ class Search:
         self.free: BoolArray = np.array([g is None for g in given])
         with np.errstate(divide="ignore"):
             self.fixed = np.array([np.nan if g is None else np.log(g) for g in given])
-        starts, self.lower, self.upper, self.span = lay_starts(problem, kernel)
+        starts, self.lower, self.upper, self.span = lay_starts(problem)
         self.starts = [np.where(self.free, s, self.fixed) for s in starts]
         self.names = [n for n, f in zip((*kernel.names, "noise"), self.free, strict=True) if f]
         few = settings.prior == "lengthscale" or (settings.prior == "auto" and len(problem.y) < FEW)
@@ -286,7 +288,7 @@ class Search:
         return maximize(objective, starts, low[self.free], high[self.free], self.names, self.priors)
 
 
-def lay_starts(problem: Problem, kernel: Kernel) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
+def lay_starts(problem: Problem) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
     """Give starts, lower and upper bounds of the logarithms of kernel hyperparameters and, last, the noise; and the range, (d,)."""
     lower, upper = problem.regions.bounds()
     span = upper.max(axis=0) - lower.min(axis=0)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
-from crosslevel.binned.gaussian.kernels import Kernel
+from crosslevel.binned.gaussian.covariances import Kernel, lay_out, prior_covariance
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.numerics.integrals.correlations import reach, spectral_density
 from crosslevel.typing import FloatArray, Int64Array

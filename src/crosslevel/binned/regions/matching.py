@@ -89,7 +89,7 @@ def _by_limits(regions: Regions, values: Any, argument: str) -> IntArray | None:
         if (same.sum(axis=0) == 1).all() and (same.sum(axis=1) == 1).all():
             if all(type(k) is int and 0 <= k <= 2 * len(keys) for k in keys) and values.index.name is None:
                 raise InputError(
-                    f"{argument} has the index {listed(keys, 3)}, without a name: limits of the regions, or numbers of rows? Name the index "
+                    f"{argument} has the index {listed(keys, 3)}, without a name: limits, or numbers of rows? Name the index "
                     f"({argument}.rename_axis('lower')), or pass {argument}.to_numpy() in the order of the regions."
                 )
             return np.argmax(same, axis=0)
