@@ -32,9 +32,9 @@ from crosslevel.binned import BinnedGP, interpolate
 from crosslevel.binned.baselines import area_weighting
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.binned.regions.polygons import Polygons
+from crosslevel.binned.regions.shapes import as_shapely
 from crosslevel.binned.regions.sums import WeightedSum
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.shapes import as_shapely
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.results import Estimates
 from crosslevel.results.scores import coverage, mae, rmse

@@ -28,7 +28,7 @@ import shapely
 
 from crosslevel.binned import Polygons
 from crosslevel.binned.interpolation import interpolate
-from crosslevel.data.shapes import as_shapely
+from crosslevel.binned.regions.shapes import as_shapely
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -81,7 +81,7 @@ def test_without_shapely_polygons_are_not_looked_at(monkeypatch):
     def missing():
         raise MissingExtraError("no shapely")
 
-    for module in ("binned.baselines", "data.shapes"):
+    for module in ("binned.baselines", "binned.regions.shapes"):
         monkeypatch.setattr(f"crosslevel.{module}.import_shapely", missing)
     assert shared_volumes(areas, areas) is None
     assert privacy_warnings(areas, np.array([5.0, 5.0, 1.0])) == ()

@@ -7,7 +7,7 @@ import numpy as np
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.data.shapes import as_shapely, import_shapely
+from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.integrals.correlations import shared_lengths
 from crosslevel.typing import FloatArray

@@ -33,12 +33,12 @@ from crosslevel.binned.counts.curve import prior_nodes
 from crosslevel.binned.counts.likelihoods import PoissonBins, check_size
 from crosslevel.binned.counts.modes import find_modes
 from crosslevel.binned.regions.matching import align_to_regions
+from crosslevel.binned.regions.planes import check_planes
 from crosslevel.binned.regions.polygons import Polygons
+from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.data.checks import check_counts, check_kind, check_length, check_level
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.planes import check_planes
 from crosslevel.data.progress import count_steps
-from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.data.signatures import checked
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, listed, unknown_name
 from crosslevel.numerics.kernels import distances, matern

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned.regions.base import Regions, distinct_labels
 from crosslevel.binned.regions.boxes import Intervals, as_regions
+from crosslevel.binned.regions.planes import check_planes
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.planes import check_planes
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray

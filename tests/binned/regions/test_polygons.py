@@ -8,9 +8,9 @@ import pytest
 
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.binned.regions.boxes import Boxes
+from crosslevel.binned.regions.planes import check_planes
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.sums import WeightedSum, stack
-from crosslevel.data.planes import check_planes
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError
 
 shapely = pytest.importorskip("shapely")

@@ -7,7 +7,7 @@ from tests.contract.case import FunctionCase, With
 
 from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, stack
 from crosslevel.binned.regions.base import SineBasis
-from crosslevel.data.planes import Plane
+from crosslevel.binned.regions.planes import Plane
 
 SQUARES = [[[0, 0], [1, 0], [1, 1], [0, 1]], [[1, 0], [3, 0], [3, 1], [1, 1]]]
 CROSSED = [[[0, 0], [2, 0], [0, 1], [2, 1.5]]]

@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from crosslevel.binned.regions.base import Regions, SineBasis
+from crosslevel.binned.regions.planes import Plane, place
+from crosslevel.binned.regions.shapes import read_shapes, sound
 from crosslevel.data.checks import check_length, refuse_idle_arguments
-from crosslevel.data.planes import Plane, place
-from crosslevel.data.shapes import read_shapes, sound
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_sines, ring_edges

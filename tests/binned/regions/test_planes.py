@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosslevel.data.planes import to_plane
+from crosslevel.binned.regions.planes import to_plane
 
 pyproj = pytest.importorskip("pyproj")
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.shapes import Shape, Source, crs_kind
+from crosslevel.binned.regions.shapes import Shape, Source, crs_kind
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError
 from crosslevel.typing import FloatArray
 
