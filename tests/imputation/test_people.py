@@ -14,10 +14,10 @@ import pytest
 from sklearn.base import clone
 
 import crosslevel as cl
-from crosslevel.data import kinds
-from crosslevel.data.kinds import count_kinds
 from crosslevel.errors import CrosslevelWarning, InputError, TooManyKindsError
+from crosslevel.imputation import kinds
 from crosslevel.imputation.inputs import read_fit
+from crosslevel.imputation.kinds import count_kinds
 
 N = 24
 RNG = np.random.default_rng(3)

@@ -13,7 +13,6 @@ only as probabilities stand once in every possible group (``by_probability``).
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -444,22 +443,3 @@ def read_probabilities(
             "add the column of the other groups, or divide each row by its sum."
         )
     return tuple(named), P / P.sum(axis=1, keepdims=True)
-
-
-def people_mark(cells: Cells) -> str:
-    """Give a text that is the same for the same people in any order, by which a fit knows its own again.
-
-    Examples
-    --------
-    >>> X, group = np.array([[1.0], [2.0], [2.0]]), np.array([0, 0, 1])
-    >>> own = people_mark(gather(X, group))
-    >>> own == people_mark(gather(X[::-1], group[::-1])), own == people_mark(gather(X[:2], group[:2]))
-    (True, False)
-    """
-    digest = hashlib.sha256()
-    weight = cells.weight.astype(np.float32)  # sums in another order differ in the last digits
-    for part in (cells.X, cells.pair_cell, cells.pair_group, cells.count, weight):
-        values = np.asarray(part, dtype=np.float64)
-        digest.update(repr(values.shape).encode())
-        digest.update(np.where(np.isnan(values), np.nan, values + 0.0).tobytes())
-    return digest.hexdigest()

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from crosslevel.data import frames
+from crosslevel.data import checks, frames
 from crosslevel.data.checks import read_list
 from crosslevel.data.sql import open_table
 from crosslevel.data.totals import PlaceTotals, read_places
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray
 
 LONGITUDES, LATITUDES = ("lon", "lng", "long", "longitude"), ("lat", "latitude")
 """Names of columns that are degrees on the sphere; any other two are distances in a plane."""
@@ -196,3 +198,44 @@ class Places:
         said += [] if self.published is None else [f"means={listed(self.published.names)}"]
         said += ["margins"] * (self.margins is not None)
         return f"Places({self.table.num_rows:,} rows by {self.by!r}: {', '.join(said)})"
+
+
+def read_by_key(
+    table: pa.Table, keys: Sequence[Any], argument: str, *, key: str, repair: str = ""
+) -> tuple[dict[str, FloatArray], tuple[Any, ...]]:
+    """Read one row of numbers for each key; also gives the keys that were not asked for.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        With the column ``key``, every key once.
+    keys : sequence
+    argument : str
+        What the caller calls the table.
+    key : str
+    repair : str
+        What to do about keys without a row; the tail of the message.
+
+    Examples
+    --------
+    >>> read_by_key(pa.table({"town": ["b", "a", "c"], "ill": [0.5, 0.1, 0.9]}), ["a", "b"], "places", key="town")
+    ({'ill': array([0.1, 0.5])}, ('c',))
+    """
+    frames.check_columns(table, [key], argument)
+    there = checks.check_unique(table.select([key]), key, argument)
+    groups = there.keys.column(0).to_pylist()
+    row_of = {groups[code]: row for row, code in enumerate(there.codes)}
+    missing = [k for k in keys if k not in row_of]
+    if missing:
+        kinds = f" ({key!r} holds {groups[0]!r} where {keys[0]!r} is asked for)" if len(missing) == len(keys) else ""
+        raise InputError(
+            f"{argument} has no row for {len(missing):,} group(s): {listed(missing)}{kinds}; add them"
+            f"{repair or ', or leave these groups out'}."
+        )
+    rows = np.array([row_of[k] for k in keys], dtype=np.intp)
+    names = [n for n in table.column_names if n != key]
+    if not names:
+        raise InputError(f"{argument} has no column beside the key {key!r}; add a column of numbers.")
+    known = set(keys)
+    spare = tuple(k for k in groups if k not in known)
+    return {n: frames.column(table, n, argument)[rows] for n in names}, spare

@@ -20,14 +20,14 @@ from crosslevel.data.audit import audit
 from crosslevel.data.cells import Cells, gather, learn_table, read_matrix, sums
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.kinds import Kinds, count_kinds
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import check_rows
 from crosslevel.data.places import Places
-from crosslevel.data.published import Partition, Published, check_range, read_means
 from crosslevel.data.sql import quoted
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.imputation.design import MOST_LEVELS
+from crosslevel.imputation.kinds import Kinds, count_kinds
+from crosslevel.imputation.published import Partition, Published, check_range, read_means
 from crosslevel.typing import FloatArray, IntArray
 
 FEWEST_GROUPS = 20

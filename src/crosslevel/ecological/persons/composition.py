@@ -19,7 +19,7 @@ from scipy import linalg, sparse
 
 from crosslevel.data.columns import Category
 from crosslevel.data.place_cells import Bins, Clusters, Pairs
-from crosslevel.data.published import read_by_key
+from crosslevel.data.places import read_by_key
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, BoolArray, FloatArray

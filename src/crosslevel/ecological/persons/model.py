@@ -14,9 +14,9 @@ from scipy import linalg, special
 from crosslevel.data.checks import read_list
 from crosslevel.data.columns import Category
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
-from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Terms
+from crosslevel.ecological.persons.covariates import Covariates
 from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, FloatArray

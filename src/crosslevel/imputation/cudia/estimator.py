@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.data.cells import people_mark
 from crosslevel.data.people import People
 from crosslevel.data.places import Places
 from crosslevel.data.progress import count_steps
@@ -36,6 +35,7 @@ from crosslevel.imputation.cudia.mixture import EDGE, identify, leave_one_out, m
 from crosslevel.imputation.cudia.model import Parameters, build, check_choices
 from crosslevel.imputation.estimate import Imputer, naive_means, subgroups
 from crosslevel.imputation.inputs import FEWEST_GROUPS, UNSURE, keep_inputs, keep_warnings, read_fit
+from crosslevel.imputation.kinds import people_mark
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState, Step

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.cells import people_mark, sums, warn_outside
+from crosslevel.data.cells import sums, warn_outside
 from crosslevel.data.people import People
 from crosslevel.data.places import Places
 from crosslevel.data.signatures import checked
@@ -17,6 +17,7 @@ from crosslevel.errors import unknown_name
 from crosslevel.imputation.design import check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
 from crosslevel.imputation.inputs import count_cells, keep_inputs, keep_warnings, read_fit, read_rows
+from crosslevel.imputation.kinds import people_mark
 from crosslevel.imputation.persons.hidden import (
     class_probabilities,
     describe_warnings,

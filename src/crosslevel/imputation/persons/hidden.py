@@ -11,7 +11,6 @@ from scipy import special
 
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells
-from crosslevel.data.published import Published
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.inputs import FEWEST_GROUPS, UNSURE, Inputs, Rows, read_range
@@ -26,6 +25,7 @@ from crosslevel.imputation.persons.model import (
     sampling_variance,
 )
 from crosslevel.imputation.persons.uncertainty import Members, anchors_of
+from crosslevel.imputation.published import Published
 from crosslevel.typing import FloatArray
 
 FAMILIES = ("bernoulli", "gaussian")

@@ -1,7 +1,6 @@
-"""Numbers published by place, matched by name with the places that people live in.
+"""Means published by place, matched by name with the places that people live in.
 
-``read_by_key(table, keys, argument, key=...)`` reads the columns of numbers of a table in the order of ``keys``, and refuses where a key
-has no row. ``read_means(places, partitions)`` gives one :class:`Published` for every hidden feature, and the sentences about what was left
+``read_means(places, partitions)`` gives one :class:`Published` for every hidden feature, and the sentences about what was left
 out; ``check_range`` refuses means that no feature of a range can have.
 """
 
@@ -12,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from crosslevel.data import checks, frames
 from crosslevel.data.patterns import missing_codes
-from crosslevel.data.places import POPULATION, Means, Places
+from crosslevel.data.places import POPULATION, Means, Places, read_by_key
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
@@ -24,47 +21,6 @@ LARGEST_SHARE_ERROR = 0.5
 """No estimate of a share has a larger standard error: sqrt(s (1 - s) / n)."""
 FEWEST_OTHERS = 5
 """Means beside which one that is further away than their range, and a code of missing values, is taken for one."""
-
-
-def read_by_key(
-    table: pa.Table, keys: Sequence[Any], argument: str, *, key: str, repair: str = ""
-) -> tuple[dict[str, FloatArray], tuple[Any, ...]]:
-    """Read one row of numbers for each key; also gives the keys that were not asked for.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        With the column ``key``, every key once.
-    keys : sequence
-    argument : str
-        What the caller calls the table.
-    key : str
-    repair : str
-        What to do about keys without a row; the tail of the message.
-
-    Examples
-    --------
-    >>> read_by_key(pa.table({"town": ["b", "a", "c"], "ill": [0.5, 0.1, 0.9]}), ["a", "b"], "places", key="town")
-    ({'ill': array([0.1, 0.5])}, ('c',))
-    """
-    frames.check_columns(table, [key], argument)
-    there = checks.check_unique(table.select([key]), key, argument)
-    groups = there.keys.column(0).to_pylist()
-    row_of = {groups[code]: row for row, code in enumerate(there.codes)}
-    missing = [k for k in keys if k not in row_of]
-    if missing:
-        kinds = f" ({key!r} holds {groups[0]!r} where {keys[0]!r} is asked for)" if len(missing) == len(keys) else ""
-        raise InputError(
-            f"{argument} has no row for {len(missing):,} group(s): {listed(missing)}{kinds}; add them"
-            f"{repair or ', or leave these groups out'}."
-        )
-    rows = np.array([row_of[k] for k in keys], dtype=np.intp)
-    names = [n for n in table.column_names if n != key]
-    if not names:
-        raise InputError(f"{argument} has no column beside the key {key!r}; add a column of numbers.")
-    known = set(keys)
-    spare = tuple(k for k in groups if k not in known)
-    return {n: frames.column(table, n, argument)[rows] for n in names}, spare
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import pytest
 
 from crosslevel import Means, Places
 from crosslevel.data.checks import align_groups
-from crosslevel.data.published import Partition, read_by_key, read_means
+from crosslevel.data.places import read_by_key
 from crosslevel.errors import InputError
+from crosslevel.imputation.published import Partition, read_means
 
 KEYS = ["a", "b", "c"]
 TABLE = {"town": ["c", "a", "b"], "ill": [0.3, 0.1, 0.2]}
