@@ -121,12 +121,12 @@ class Audit:
 
     def to_frame(self, kind: frames.FrameKind = "pyarrow") -> Any:
         """Give the findings as a dataframe: test, where, what, n, to_do."""
-        rows = [(one.test, one.where, one.what, one.n, TESTS[one.test][1]) for one in self]
-        columns = list(zip(*rows, strict=True)) or [()] * 5
-        kinds = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.string())
         names = ("test", "where", "what", "n", "to_do")
-        made = {name: pa.array(values, kind) for name, values, kind in zip(names, columns, kinds, strict=True)}
-        return frames.from_arrow(pa.table(made), kind)
+        rows = [(one.test, one.where, one.what, one.n, TESTS[one.test][1]) for one in self]
+        schema = pa.schema([(name, pa.int64() if name == "n" else pa.string()) for name in names])
+        return frames.from_arrow(
+            pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema), kind
+        )
 
     def __repr__(self) -> str:
         shown = [f"- {sentence}" for sentence in self.sentences[:ENDS]]
@@ -220,6 +220,10 @@ class Sheet:
         """Ask for one number."""
         return self.people.answer(f"select {expression} as n from {source}")["n"][0].as_py()
 
+    def hold(self, condition: str, source: str = "people") -> int:
+        """Count the rows of which a condition is true."""
+        return int(self.only(f"count(case when {condition} then 1 end)", source))
+
 
 def audit(*nouns: Any) -> Audit:
     """List what looks wrong in data: codes of missing values, totals among rows, names spelled in two ways, and the like.
@@ -247,15 +251,15 @@ def audit(*nouns: Any) -> Audit:
     """
     sheets = _sheets(nouns)
     found = [one for sheet in sheets for test in (_columns, _names, _rows, _counts) for one in test(sheet)]
-    people = next((s for s in sheets if s.noun == "people"), None)
-    places = next((s for s in sheets if s.noun == "places"), None)
+    by_kind: defaultdict[str, list[Sheet]] = defaultdict(list)
     for sheet in sheets:
-        found += _groups(sheet, places) if sheet.noun == "groups" and places is not None else []
-    if people is not None:
-        for sheet in sheets:
-            found += _survey(sheet, people) if sheet.noun.startswith("survey") else []
-        if places is not None and places.people.keys == people.people.keys:
-            found += _unlike(people, places)
+        by_kind[sheet.noun.split()[0]].append(sheet)
+    for one, other, test in (
+        ("groups", "places", _groups),
+        ("survey", "people", _survey),
+        ("people", "places", _unlike),
+    ):
+        found += [finding for a in by_kind[one] for b in by_kind[other] for finding in test(a, b)]
     return Audit(tuple(found))
 
 
@@ -317,7 +321,7 @@ def _columns(sheet: Sheet) -> Iterator[Finding]:
             yield Finding("row number", sheet.column(name), seen["rows"])
         elif seen["kind"] == "number":
             if codes := patterns.missing_codes(_ends(people, name, seen)):
-                n = sheet.only(f"count(case when {quoted(name)} in ({', '.join(map(repr, codes))}) then 1 end)")
+                n = sheet.hold(f"{quoted(name)} in ({', '.join(map(repr, codes))})")
                 yield Finding("missing code", sheet.column(name), n, tuple(map(int, codes)))
         elif not pa.types.is_dictionary(people.table.stored.field(name).type):
             texts = sheet.texts[name]
@@ -327,8 +331,7 @@ def _columns(sheet: Sheet) -> Iterator[Finding]:
                 yield Finding("numbers as text", sheet.column(name), len(texts) - len(strange), tuple(strange))
     for names in alike.values():
         for one, other in combinations(names, 2):
-            differs = f"{quoted(one)} is distinct from {quoted(other)}"
-            if not sheet.only(f"count(case when {differs} then 1 end)"):
+            if not sheet.hold(f"{quoted(one)} is distinct from {quoted(other)}"):
                 yield Finding("column twice", sheet.column(other), sheet.seen[one]["rows"], (one,))
 
 
@@ -399,7 +402,7 @@ def _rows(sheet: Sheet) -> Iterator[Finding]:
         return
     w, columns = quoted(weight), ", ".join(map(quoted, (*people.keys, *people.features)))
     first = f"(select * from people limit {FIRST_ROWS}) people"
-    fractions = sheet.only(f"count(case when {w} <> floor({w}) then 1 end)", first)
+    fractions = sheet.hold(f"{w} <> floor({w})", first)
     kinds = sheet.only("count(*)", f"(select distinct {columns} from {first}) kinds") if columns else 0
     if not fractions and kinds == min(seen["rows"], FIRST_ROWS):
         yield Finding("weight", sheet.column(weight), seen["rows"])
@@ -488,13 +491,15 @@ def _survey(sheet: Sheet, people: Sheet) -> Iterator[Finding]:
 
 def _unlike(people: Sheet, places: Sheet) -> Iterator[Finding]:
     """Compare where people live with the totals of places, and how both are called."""
+    if people.people.keys != places.people.keys:
+        return
     key, here = people.people.place, people.places
     weight = dict(zip(here.column(0).to_pylist(), here["weight"].to_pylist(), strict=True))
     keys = places.table[key].to_pylist()
     lone = [name for name in patterns.twins({*weight, *keys}) if name not in weight or name not in keys]
     if lone:
         yield Finding("names alike", f"people and places: {key!r}", len(lone), tuple(lone))
-    if not places.counts or any(name is None for name in places.counts[0]):
+    if not places.counts:
         return
     parts = np.vstack([places.numbers(name) for name in places.counts[0]])
     n = parts.sum(axis=0) if places.whole is None else places.numbers(places.whole)
