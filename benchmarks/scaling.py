@@ -108,7 +108,7 @@ def regression_places(n: int) -> Fit:
     return lambda: model.fit(cl.People(people, by="place"), cl.Places(places, **COUNTED))
 
 
-def tables(n: int, districts: int, seed: int = 0) -> tuple[dict[str, Any], dict[str, Any], np.ndarray]:
+def tables(n: int, districts: int, seed: int = 0) -> cl.Counts:
     """Make counts of three groups and three outcomes by unit."""
     rng = np.random.default_rng(seed)
     rates = rng.dirichlet([6, 3, 2], (districts, 3))
@@ -120,17 +120,17 @@ def tables(n: int, districts: int, seed: int = 0) -> tuple[dict[str, Any], dict[
         outcomes += np.array([rng.multinomial(count, rate) for count, rate in zip(groups[:, g], own, strict=True)])
     names = (("a", "b", "c"), ("u", "v", "w"))
     both = [dict(zip(which, counts.T, strict=True)) for which, counts in zip(names, (groups, outcomes), strict=True)]
-    return both[0], both[1], district
+    return cl.Counts({**both[0], **both[1], "district": district}, groups=list("abc"), outcomes=list("uvw"))
 
 
 def rxc_units(n: int) -> Fit:
-    groups, outcomes, _ = tables(n, 1)
-    return lambda: cl.ecological.rxc(groups, outcomes, kind="votes")
+    counts = tables(n, 1)
+    return lambda: cl.ecological.rxc(counts, kind="votes")
 
 
 def rxc_districts(n: int) -> Fit:
-    groups, outcomes, district = tables(60 * n, n)
-    return lambda: cl.ecological.rxc(groups, outcomes, kind="votes", pool=district)
+    counts = tables(60 * n, n)
+    return lambda: cl.ecological.rxc(counts, kind="votes", pool="district")
 
 
 def krls_collapse(n: int) -> Fit:

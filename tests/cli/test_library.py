@@ -65,9 +65,9 @@ def write_units(where: Path) -> pd.DataFrame:
 
 
 def ask_table(units: pd.DataFrame) -> dict[str, Estimates]:
-    tables = ecological.table_from_frame(units, ["white", "black"], ["dem", "rep"], "precinct")
+    counts = cl.Counts(units, unit="precinct", groups=["white", "black"], outcomes=["dem", "rep"])
     methods = {"goodman": {"weights": "equal"}, "rxc": {}}
-    return {"comparison": ecological.compare(tables, methods=methods, level=0.8)}
+    return {"comparison": ecological.compare(counts, methods=methods, level=0.8)}
 
 
 def write_bags(where: Path) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
@@ -32,8 +33,8 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
     "call",
     [
         lambda: krls.KRLS(reference="text").fit({"arm": list("ab") * 10}, Y),
-        lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324),
-        lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30),
+        lambda: ecological.rxc(counted(GROUPS, GROUPS), contextual_slope=5e-324),
+        lambda: ecological.car_test(counted(GROUPS, OUTCOMES), n_draws=10**30),
         lambda: cl.MeanEmbedding(n_features=10**30).fit(KNOWN),
         lambda: nation(10**30, 5),
         lambda: BayesianLinear(bandwidth=5e-324).fit(list(X[:, None]), Y),
@@ -41,7 +42,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: cl.CrossLevelImputer().fit(KNOWN, PLACES),
         lambda: cl.CUDIA().fit(KNOWN, TOTALS),
         lambda: cl.Means("ill", se="text"),
-        lambda: ecological.king(GROUPS, OUTCOMES, esigma=5e-324),
+        lambda: ecological.king(counted(GROUPS, OUTCOMES), prior=(0.5, 5e-324, 0.5)),
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),
         lambda: cl.MeanEmbedding(unknown=2.5).fit(cl.People({"p": [1, 2], "x": [1.0, 2.0]}, by="p")),

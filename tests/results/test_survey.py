@@ -93,7 +93,7 @@ def test_bags_embeddings_and_group_counts_carry_the_design():
 
     def counts(weight):
         own = PEOPLE.assign(w=weight)
-        return group_counts(own, by="stratum", group="sex", places=places, total="total", weight="w")[0].to_numpy()
+        return group_counts(own, by="stratum", group="sex", places=places, total="total", weight="w").values
 
     few = SurveyDesign("w", replicates=[f"w{r}" for r in range(1, 9)], method="brr")
     for statistic in (embedded, counts):
