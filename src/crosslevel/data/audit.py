@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from crosslevel.data import frames, patterns
 from crosslevel.data.bags import Bags
+from crosslevel.data.counts import Counts
 from crosslevel.data.expressions import kind_of
 from crosslevel.data.people import People
 from crosslevel.data.place_columns import GroupCounts
@@ -197,21 +198,19 @@ class Sheet:
     @cached_property
     def seen(self) -> dict[str, dict[str, Any]]:
         """Count, ends and sum of every column of numbers or text: of text the sum of its lengths."""
-        counts = [name for own in (*self.counts, (self.whole,)) for name in own if name is not None]
-        weight = [] if self.people.weight is None else [self.people.weight]
-        names = [*dict.fromkeys((*self.people.features, *counts, *weight))]
+        more = [name for own in (*self.counts, (self.whole, self.people.weight)) for name in own if name is not None]
+        names = [*dict.fromkeys((*self.people.features, *more))]
         kinds = {n: kind_of(self.people.schema.field(n).type) for n in names}
         names, asked = [n for n in names if kinds[n] in ("number", "text")], ["count(*) as n_rows"]
         for i, name in enumerate(names):
             c = quoted(name)
             size = c if kinds[name] == "number" else f"length({c})"
-            asked.append(
-                f"count({c}) as n{i}, min({c}) as low{i}, max({c}) as high{i}, sum(cast({size} as double)) as sum{i}"
-            )
+            asked += [f"count({c}) as n{i}, min({c}) as low{i}, max({c}) as high{i}"]
+            asked += [f"sum(cast({size} as double)) as sum{i}"]
         row = self.people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
-        facts = ("n", "low", "high", "sum")
         return {
-            name: {fact: row[f"{fact}{i}"] for fact in facts} | {"rows": row["n_rows"], "kind": kinds[name]}
+            name: {fact: row[f"{fact}{i}"] for fact in ("n", "low", "high", "sum")}
+            | {"rows": row["n_rows"], "kind": kinds[name]}
             for i, name in enumerate(names)
             if row[f"n{i}"]
         }
@@ -232,7 +231,7 @@ def audit(*nouns: Any) -> Audit:
 
     Parameters
     ----------
-    nouns : People, GroupCounts, Places, Survey, PublishedShares, Bags, dataframe or path
+    nouns : People, GroupCounts, Places, Survey, PublishedShares, Counts, Bags, dataframe or path
         Those that go into one fit belong in one call: a survey is compared with the people, and these with the totals.
 
     Returns
@@ -272,7 +271,8 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
         if isinstance(one, People):
             found.append(Sheet("people", one))
         elif isinstance(one, Places):
-            found.append(_of_places("places", one.table, one, one.covariates or ()))
+            means = () if one.published is None else one.published.names
+            found.append(_of_places("places", one.table, one, (*(one.covariates or ()), *means)))
         elif isinstance(one, GroupCounts):
             if places is None:
                 raise InputError("GroupCounts name columns of places; pass these too: audit(groups, places).")
@@ -289,6 +289,12 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
             named = places or Places(one.table, by=one.subgroup)
             counted = {*(named.outcomes or ()), named.successes, named.trials} <= {*one.table.column_names, None}
             found += [_of_places("published shares", one.table, named)] if counted else []
+        elif isinstance(one, Counts):
+            sides = [side for side in (one.groups, one.outcomes) if isinstance(side, Mapping)]
+            parts = tuple(tuple(name for names in side.values() for name in names) for side in sides)
+            shared = one.total_groups is not None or one.total_outcomes is not None
+            people = People(one.table, by=one.keys or None, columns=one.covariates)
+            found.append(Sheet("counts", people, parts, shared=shared))
         elif isinstance(one, Bags):
             values = one.values[:FIRST_ROWS] if one.stored else one.values
             table = pa.table({name: values[:, j] for j, name in enumerate(one.columns)})
@@ -360,12 +366,12 @@ def _ends(people: People, name: str, seen: Mapping[str, Any]) -> FloatArray:
 
 def describe_codes(columns: Mapping[str, FloatArray], noun: str) -> list[str]:
     """Say which columns of numbers, as a model of arrays holds them, look like codes of missing values."""
-    found = ((name, x, patterns.missing_codes(x)) for name, x in columns.items())
-    return [
-        Finding("missing code", f"{noun}: {name!r}", int(np.isin(x, codes).sum()), tuple(map(int, codes))).sentence
-        for name, x, codes in found
-        if codes
-    ]
+    said = []
+    for name, x in columns.items():
+        if codes := patterns.missing_codes(x):
+            found = Finding("missing code", f"{noun}: {name!r}", int(np.isin(x, codes).sum()), tuple(map(int, codes)))
+            said.append(found.sentence)
+    return said
 
 
 # names ------------------------------------------------------------------------------------------------------------
@@ -430,7 +436,7 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
             parts = np.vstack([sheet.numbers(name) for name in names])
             every += list(parts)
             if not sheet.shared:
-                yield from _measured(sheet, names, parts, None if sheet.noun == "groups" else whole)
+                yield from _measured(sheet, names, parts, None if sheet.noun in ("groups", "counts") else whole)
                 over = 0 if whole is None else int((parts.sum(axis=0) > (1 + WHOLE) * whole).sum())
                 if whole is not None and over > len(whole) / 2:
                     yield Finding("overlap", sheet.column(names[0]), over, (sheet.whole,))
@@ -438,7 +444,7 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
                 others = tuple(name for name in names if name != names[at])
                 yield Finding("total column", sheet.column(names[at]), parts.shape[1], others)
         found = np.column_stack(every)
-        totals = (patterns.total_rows(found) or patterns.subtotal_rows(found)) if sheet.people.keys else []
+        totals = (patterns.total_rows(found) or patterns.subtotal_rows(found)) if len(sheet.people.keys) == 1 else []
         if totals:
             keys = sheet.table[sheet.people.place].take(pa.array(totals)).to_pylist()
             yield Finding("total row", sheet.column(sheet.counts[0][0]), len(totals), tuple(keys))
@@ -474,10 +480,8 @@ def _groups(groups: Sheet, places: Sheet) -> Iterator[Finding]:
         short = people < ENOUGH_PEOPLE * n
         if short.mean() > 0.5:
             i = int(np.argmax(short))
-            key = places.table[places.people.place][i].as_py()
-            yield Finding(
-                "unlike totals", groups.column(names[0]), int(short.sum()), (key, float(people[i]), float(n[i]))
-            )
+            said = (places.table[places.people.place][i].as_py(), float(people[i]), float(n[i]))
+            yield Finding("unlike totals", groups.column(names[0]), int(short.sum()), said)
 
 
 def _survey(sheet: Sheet, people: Sheet) -> Iterator[Finding]:
