@@ -121,7 +121,7 @@ def test_a_place_that_was_not_asked_tells_nothing(world, design, fit):
     k[3] = 0.0
     assert np.isfinite(without.beta).all()
     kept = np.delete(np.arange(world.terms.n_places), 3)
-    from crosslevel.ecological.persons.prediction import _pairs
+    from crosslevel.ecological.persons.fitting import _pairs
 
     rest = fit_aggregate(
         replace(design, pairs=_pairs(design.pairs, kept)),

@@ -13,10 +13,9 @@ from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.confounding import SHIPPED, Tail, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
-from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.groups import Allowance, GroupSource
 from crosslevel.ecological.persons.hidden_errors import Errors, Variances, reach_of
-from crosslevel.ecological.persons.model import cell_logits, rake_cells
+from crosslevel.ecological.persons.model import Telling, cell_logits, rake_cells, telling_columns
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places, labels_of
 from crosslevel.errors import CrosslevelWarning

@@ -30,17 +30,19 @@ from crosslevel.data.totals import Totals, check_people
 from crosslevel.ecological.answers import Drawn, Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
 from crosslevel.ecological.distance import seen_places
-from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.model import (
     Effects,
     Kinds,
     PersonsModel,
+    Telling,
     asked_next,
+    kept_effects,
     level_shares,
     observed_rate,
     rake_cells,
     shares_left,
     symmetric_root,
+    telling_columns,
 )
 from crosslevel.ecological.persons.survey import SurveyPosterior
 from crosslevel.ecological.persons.sweeps import PartSlopes, part_shares, part_slopes, probabilities
@@ -84,13 +86,9 @@ def allowance_of(model: PersonsModel, learned: LearnedConfounding | None) -> All
     return Allowance(found, shrinkage)
 
 
-def kept_effects(model: PersonsModel, allowance: Allowance | None) -> FloatArray:
-    """Give what is kept of each effect; of two columns together, as of the one that is shrunk more."""
-    if allowance is None:
-        return np.ones(len(model.effects.B))
-    by_column = [allowance.shrinkage.get(name, 0.0) for name in model.bins.names]
-    amounts = [*by_column, *(max(by_column[a], by_column[b]) for a, b in model.effects.pairs)]
-    return np.asarray(1.0 - np.repeat(amounts, model.effects.widths))
+def kept_by(model: PersonsModel, allowance: Allowance | None) -> FloatArray:
+    """Give what is kept of each effect of a model; all of it where the model alone is asked."""
+    return kept_effects(model.effects, model.bins.names, {} if allowance is None else allowance.shrinkage)
 
 
 def asked_pairs(effects: Effects, asked: Sequence[int]) -> list[tuple[int, int]]:
@@ -173,7 +171,7 @@ class Stage:
         """Draws of effects about those found, (n_draws, n_effects), as the fit has them."""
         fit, posterior, z = self.model.fits[self.number], self.posterior, self._by_term(EFFECTS)
         if posterior is None:
-            keep = kept_effects(self.model, self.allowance)
+            keep = kept_by(self.model, self.allowance)
             return np.asarray((z @ symmetric_root(fit.covariance) @ self.model.effects.B.T) * keep)
         return np.asarray(np.hstack([z, *self._by_pair(posterior.pairs)]) @ symmetric_root(posterior.covariance))
 
@@ -251,7 +249,7 @@ class Stage:
         for number in np.unique(which):
             own = which == number
             drawn[own] = wider.draw(scales[:, number], *(values[own] for values in normal))
-        drawn = (drawn @ effects.B.T) * kept_effects(self.model, self.allowance)
+        drawn = (drawn @ effects.B.T) * kept_by(self.model, self.allowance)
         apart = given.tail.tau * z + given.tail.distance * away
         return np.asarray(stretch * apart + drawn - self.effects)
 
@@ -372,7 +370,7 @@ class GroupSource:
         model, pairs = self.model, self.cells.pairs
         for number, fit in enumerate(model.fits):
             posterior = _posterior(model, self.allowance, number)
-            theta = kept_effects(model, self.allowance) * (model.effects.B @ fit.beta)
+            theta = kept_by(model, self.allowance) * (model.effects.B @ fit.beta)
             crossed: tuple[tuple[int, int], ...] = ()
             if posterior is not None:
                 theta, crossed = posterior.theta, posterior.pairs

@@ -5,7 +5,6 @@ A respondent is kept as one of n of a kind and an area, of whom k said yes; no r
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.sql import mask_of
 from crosslevel.data.surveys import Survey
 from crosslevel.data.totals import PlaceTotals, Totals, chain
-from crosslevel.ecological.claims import Claims, check_rows, places_of
+from crosslevel.ecological.claims import Claims, places_of
 from crosslevel.ecological.persons.survey import SurveyRows
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -28,8 +27,6 @@ from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 EVERYWHERE = -1
 """Area of respondents of whom nothing is known."""
 NO_COUNT = 1e-12
-FEW_KINDS = 20
-"""Kinds of respondents that may all be alike by chance, in two surveys or within one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +122,6 @@ def count_respondents(
         cell = _levels(kept, bins).astype(np.int64) @ strides if n else np.zeros(0, dtype=np.int64)
         scaled = own[0] * (size / own[0].sum()) if n else own[0]
         counts = [np.nan_to_num(v[:, known]) * scaled for v in answers]
-        alike = np.column_stack([area[known], cell, counts[0][0], counts[1][0]])
-        times = np.unique(alike, axis=0, return_counts=True)[1]
-        if len(times) >= FEW_KINDS and (again := int(np.gcd.reduce(times))) > 1:
-            notes.append(f"{said}every respondent stands there {again} times or a multiple: were rows pasted twice?")
         parts.append((np.full(n, number), area[known], cell, *counts))
         size_of.append(n)
         effective.append(size)
@@ -136,7 +129,6 @@ def count_respondents(
     k, asked = (np.concatenate([part[j] for part in parts], axis=1) for j in (3, 4))
     both, inverse = np.unique(np.column_stack([source, area, cell]), axis=0, return_inverse=True)
     inverse = inverse.reshape(-1)
-    _check_once(names, both, inverse, k[0], asked[0])
     levels = (both[:, 2][:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
     return Respondents(
         names,
@@ -157,17 +149,6 @@ def _kept(table: pa.Table, people: People) -> pa.Table:
     if people.where is None or not set(people.expression(people.where, "where").columns) <= set(table.column_names):
         return table
     return table.filter(pa.array(mask_of(table, read_expression(people.where, "where", table.schema))))
-
-
-def _check_once(names: Sequence[str], both: IntArray, inverse: IntArray, k: FloatArray, asked: FloatArray) -> None:
-    """Refuse two surveys whose respondents are the same, in whatever order; a handful may be alike by chance."""
-    counts = np.array([np.bincount(inverse, row, len(both)) for row in (k, asked)]).T
-    rows = [(both[mine, 1:], counts[mine]) for mine in (both[:, 0] == number for number in range(len(names)))]
-    for (one, (kinds, a)), (other, (same, b)) in itertools.combinations(zip(names, rows, strict=True), 2):
-        if len(kinds) >= FEW_KINDS and np.array_equal(kinds, same) and np.allclose(a, b):
-            raise InputError(
-                f"survey: {one!r} and {other!r} hold the same respondents, who would count twice; pass them once."
-            )
 
 
 def _weights(table: pa.Table, name: str) -> FloatArray:
@@ -389,7 +370,6 @@ def claimed_rows(
                 f"evidence row {claims.rows[r]}: nobody among the people is {claims.label(r)}, so the row cannot be used; correct the "
                 "query or the place, or drop the row."
             )
-    check_rows(claims, masks)
     source = np.array([first + claims.sources.index(s) for s in claims.source], dtype=np.intp)
     k, n = chain(claims.parts, claims.n, places.totals.exhaustive)
     k, n = (v[stage - int(places.totals.turnout)] for v in (k, n))

@@ -18,7 +18,7 @@ from crosslevel.data.surveys import MEASURED, PublishedShares, Survey
 from crosslevel.data.totals import PlaceTotals, Totals
 from crosslevel.ecological.claims import Claims, read_evidence
 from crosslevel.ecological.persons.fitting import design_of
-from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_effects
+from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_by
 from crosslevel.ecological.persons.model import Design, Kinds, PersonsModel, observed_rate
 from crosslevel.ecological.persons.respondents import (
     Respondents,
@@ -252,10 +252,10 @@ def fuse_questions(
             continue
         rate, seen = observed_rate(totals, stage), (effects.B @ fit.beta, effects.B @ fit.covariance @ effects.B.T)
         alone, kinds = (Kinds(effects, cells.codes, design.pairs, crossed) for crossed in ((), pairs_of(effects)))
-        prior = effect_prior(effects, *seen, kept_effects(model, allowance), allowance.confounding, kinds.crossed)
+        prior = effect_prior(effects, *seen, kept_by(model, allowance), allowance.confounding, kinds.crossed)
         found = fuse(kinds, prior, rate, rows, sds)
         fits.append(found)
-        plain.append(fuse(alone, effect_prior(effects, *seen, kept_effects(model, None), None, ()), rate, rows, sds))
+        plain.append(fuse(alone, effect_prior(effects, *seen, kept_by(model, None), None, ()), rate, rows, sds))
         problem, people = Likelihood(kinds, rate, rows), asked_people(totals, cells.total, stage)
         told += _describe_surveys(surveyed, totals, stage, problem, found)
         name = totals.questions[stage]
