@@ -138,46 +138,23 @@ def test_turnout_outcomes_effects_and_contrasts(crosslevel, folder, world):
         "two.parquet",
         *FILES[3:],
         *SETTINGS,
-        *shlex.split("--outcome dem --outcome rep"),
+        "--outcome",
+        "dem",
+        "--outcome",
+        "rep",
     )
     options = shlex.split("--population population --group state --n-features 32 --feature-map rff")
     options += ("--model", "regression")
     more = ("--degrees", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
-    told = json.loads(
-        crosslevel(
-            *asked,
-            *options,
-            *more,
-            "--rollup",
-            "all",
-            "--contrast",
-            "difference",
-            "--reference",
-            "1",
-            "--json",
-            cwd=folder,
-        ).out
-    )
+    compared = shlex.split("--rollup all --contrast difference --reference 1 --json")
+    told = json.loads(crosslevel(*asked, *options, *more, *compared, cwd=folder).out)
     rows = told["answers"]["sex-everywhere"]["rows"]
     assert [(r["sex"], r["against"], r["outcome"]) for r in rows] == [(2, "1", "dem"), (2, "1", "rep")]
     model = cl.ecological.DistributionRegression(32, feature_map="rff", degrees=True, group="state", random_state=3)
-    people = cl.People(
-        folder / "people.parquet",
-        by="region",
-        weight="weight",
-        columns=["age", "sex"],
-        categorical=["sex"],
-        where="age >= 25",
-    )
-    two = cl.Places(
-        folder / "two.parquet",
-        by="region",
-        outcomes=["dem", "rep"],
-        population="population",
-        coords=("lon", "lat"),
-    )
+    named = {"by": "region", "outcomes": ["dem", "rep"], "population": "population", "coords": ("lon", "lat")}
     with quiet():
-        model.fit(people, two)
+        people = nouns(world, columns=["age", "sex"], where="age >= 25")[0]
+        model.fit(people, cl.Places(folder / "two.parquet", **named))
     expected = model.estimate(by="sex", rollup="all", n_draws=60).contrast(reference=1)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
     told = json.loads(

@@ -214,6 +214,18 @@ def test_contrasts_are_differences_of_the_same_draws(model):
     np.testing.assert_allclose(gap.draws[:, 0], both.draws[:, 1] - both.draws[:, 0], atol=1e-12)
 
 
+@pytest.mark.parametrize("asked", [{"by": "race"}, {"by": ["sex", "race"], "rollup": "state"}])
+def test_features_tell_their_people_as_another_count_does(model, asked):
+    found = model.estimate(**asked, n_draws=60)
+    again = model.estimate(**asked, n_draws=60, people=replace(model.people_))
+    assert found.keys == again.keys
+    for column in found.table.column_names:
+        if column in found.keys:
+            assert found.table[column].equals(again.table[column])
+        else:
+            np.testing.assert_allclose(found[column], again[column], rtol=1e-9, atol=1e-12)
+
+
 def test_crossings_sum_to_their_margins(model):
     """Linear in the effects at given totals, and drawn from the same effects: nearly so in every draw."""
     margin = model.estimate(by="sex", rollup="all", n_draws=200)

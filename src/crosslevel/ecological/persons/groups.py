@@ -22,10 +22,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import pyarrow as pa
 from scipy import linalg, special
 
+from crosslevel.data.columns import Category
 from crosslevel.data.people import People
-from crosslevel.data.place_cells import Labels, PlaceCells, count_people
+from crosslevel.data.place_cells import LabelKey, Labels, PlaceCells, count_people
 from crosslevel.data.totals import Totals, check_people
 from crosslevel.ecological.answers import Drawn, Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
@@ -424,10 +426,35 @@ def count_again(model: EcologicalInference, people: People, labels: Labels | Non
     return rake_cells(model.model_, found)
 
 
+def told_by_features(model: EcologicalInference, request: Request) -> PlaceCells | None:
+    """Label the people of the fit by features that are asked for; None where only people themselves can tell."""
+    bins, cells = model.model_.bins, model.cells_
+    known = {column.name: (j, column) for j, column in enumerate(bins.encoder.columns)}
+    asked = [known.get(name) for name in request.by]
+    codes, levels = [], []
+    for at in asked:
+        if at is None or not isinstance(at[1], Category) or at[1].has_null:
+            return None
+        if not pa.types.is_integer(at[1].levels.type) and not pa.types.is_string(at[1].levels.type):
+            return None
+        codes.append(cells.codes[:, at[0]])
+        levels.append(at[1].labels)
+    if not codes or request.subgroups or request.where is not None:
+        return None
+    distinct, kind = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
+    label = kind.reshape(-1)[cells.pairs.cell].astype(np.int32)
+    labels: list[LabelKey] = [
+        (tuple(own[i] for own, i in zip(levels, row, strict=True)), ()) for row in distinct.tolist()
+    ]
+    return rake_cells(model.model_, replace(cells, label=label, labels=labels))
+
+
 def source_of(model: EcologicalInference, request: Request, question: Question, people: People) -> Source:
-    """Go over the people once and cut places in the parts asked for."""
+    """Cut places in the parts asked for, going over the people once where features do not tell them."""
     places = model.places_
-    found = count_again(model, people, labels_of(request, people.schema))
+    found = told_by_features(model, request) if people is getattr(model, "people_", None) else None
+    if found is None:
+        found = count_again(model, people, labels_of(request, people.schema))
     types = {name: people.schema.field(name).type for name in request.by}
     allowance = allowance_of(model.model_, model.confounding_) if question.interval == "confounding" else None
     parts, columns = cut_places(found, request, types, people.table.orders), cutting_columns(request, people.schema)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.columns import as_floats, is_categorical, plain_array, read_weights
+from crosslevel.data.columns import as_floats, plain_array, read_weights
 from crosslevel.data.expressions import Expression, read_expression
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
@@ -106,14 +106,11 @@ def count_respondents(
         known = np.isfinite(answers[1][-1]) & (area > EVERYWHERE - 1)
         weight = [_weights(table, w) for w in one.weights] or [np.ones(table.num_rows)]
         known &= weight[0] > 0
-        said = f"Of the survey {one.name!r} " if len(surveys) > 1 else "Of the survey "
-        if not table.num_rows:
-            notes.append(f"The survey {one.name!r} has no respondents.")
         if not known.all():
-            lost = int((~np.isfinite(answers[1][-1])).sum()), int((area < EVERYWHERE).sum())
-            why = [f"{lost[0]:,} without an answer"] * bool(lost[0]) + [f"{lost[1]:,} of unknown areas"] * bool(lost[1])
+            silent, lost = int((~np.isfinite(answers[1][-1])).sum()), int((area < EVERYWHERE).sum())
             notes.append(
-                f"{said}{int((~known).sum()):,} respondent(s) were left out ({', '.join(why) or 'of weight 0'})."
+                f"Of the survey {one.name!r} {int((~known).sum()):,} respondent(s) were left out: {silent:,} without an answer, {lost:,} "
+                "of unknown areas, others of weight 0."
             )
         kept = table.filter(pa.array(known))
         n = kept.num_rows
@@ -192,12 +189,7 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
     n, stages = len(values), len(totals.trials)
     k, asked = np.zeros((stages, n)), np.zeros((stages, n))
     turnout = int(totals.turnout)  # who voted is no part of it
-    text = pa.types.is_dictionary(values.type) or is_categorical(values.type, outcome)
     if len(totals.outcomes) == 1:
-        if text and not pa.types.is_boolean(values.type):
-            raise InputError(
-                f"survey: outcome={outcome!r} is a column of {values.type}; it needs 1 for {totals.outcomes[0]!r} and 0 for the rest."
-            )
         y = as_floats(values, outcome)
         bad = np.isfinite(y) & (y != 0.0) & (y != 1.0) | np.isinf(y)
         if bad.any():
@@ -210,9 +202,7 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
         return k, asked
     names = [None if v is None else str(v) for v in values.to_pylist()]
     strange = sorted({v for v in names if v is not None and v not in totals.outcomes})
-    alike = {v for v in strange if v.strip().casefold() in {name.casefold() for name in totals.outcomes}}
-    strange = sorted(alike) or strange
-    if strange and (totals.exhaustive or alike or not set(names) & set(totals.outcomes)):
+    if strange and (totals.exhaustive or not set(names) & set(totals.outcomes)):
         raise InputError(
             f"survey: outcome={outcome!r} has the value {strange[0]!r}, which is none of the outcomes ({listed(totals.outcomes)}); name "
             "it as they are, or leave it missing."
@@ -252,19 +242,13 @@ def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched
     if by is None:
         return np.full(table.num_rows, EVERYWHERE, dtype=np.intp)
     column = plain_array(table, by, "survey: by")
-    if pa.types.is_nested(column.type):
+    values, number = column.to_pylist(), {v: i for i, v in enumerate(names)}
+    nested = pa.types.is_nested(column.type)
+    strange = values if nested else [v for v in dict.fromkeys(values) if v is not None and v not in number]
+    if strange and (nested or unmatched == "error"):
         raise InputError(
-            f"survey: by={by!r} is a column of {column.type}; name areas by text or numbers, as in places."
-        )
-    values = column.to_pylist()
-    number = {v: i for i, v in enumerate(names)}
-    strange = [v for v in dict.fromkeys(values) if v is not None and v not in number]
-    if strange and unmatched == "error":
-        kinds = {type(v).__name__ for v in names} ^ {type(v).__name__ for v in strange}
-        hint = " They are of different types." if kinds else ""
-        raise InputError(
-            f"survey: by={by!r} has {len(strange):,} value(s) that no place has ({listed(strange)}; places have {listed(names)}).{hint} "
-            "Name areas alike in both, leave them missing, or pass unmatched='drop'."
+            f"survey: by={by!r} names areas that no place has ({listed(strange)}; places have {listed(names)}). Name areas alike in both, "
+            "leave them missing, or pass unmatched='drop'."
         )
     found = [EVERYWHERE if v is None else number.get(v, EVERYWHERE - 1) for v in values]
     return np.array(found, dtype=np.intp)

@@ -44,8 +44,8 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-FAR_OFFSET, FAR_MOVED, FAR_SHARE = 0.5, 2.5, 0.1
-"""An offset, a move of a group in prior standard deviations, and a difference of shares that are said."""
+FAR_OFFSET, FAR_MOVED = 0.5, 2.5
+"""An offset, and a move of a group in prior standard deviations, that are said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,11 +393,4 @@ def _sentences(
             f"The survey moves {len(far)} group(s) by more than {FAR_MOVED} standard deviations of what the totals say: {names}. Codes "
             "that differ between survey and people do that too."
         )
-    unlike = [r for r in moved if r["survey_share"] and abs(r["survey_share"] - r["share"]) > FAR_SHARE]
-    if unlike:
-        names = ", ".join(
-            f"{r['column']} {r['level']} ({100 * r['survey_share']:.0f} % of respondents, {100 * r['share']:.0f} % of people)"
-            for r in unlike[:5]
-        )
-        said.append(f"Respondents are other people than those who live there: {names}; check that codes are alike.")
     return said, loud
