@@ -41,8 +41,8 @@ def make_world(n: int, noise: float = NOISE) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(n: int, repeats: int = 5) -> dict[str, float]:
     from crosslevel.binned import Intervals
+    from crosslevel.binned.gaussian.covariances import read_kernel
     from crosslevel.binned.gaussian.dense import DenseSolver
-    from crosslevel.binned.gaussian.kernels import read_kernel
     from crosslevel.binned.gaussian.model import make_problem
 
     edges, y = make_world(n)
@@ -157,8 +157,8 @@ def large() -> list[dict[str, object]]:
 def polygons(n: int = 167, corners: int = 53, axis: tuple[int, int] = (25, 24)) -> dict[str, object]:
     """Time exact integrals of 600 features over polygons as many and as jagged as the areas of a borough, and the posterior in them."""
     from crosslevel.binned import Polygons
+    from crosslevel.binned.gaussian.covariances import read_kernel
     from crosslevel.binned.gaussian.features import FeatureSolver
-    from crosslevel.binned.gaussian.kernels import read_kernel
     from crosslevel.binned.gaussian.model import make_problem
     from crosslevel.binned.regions.base import SineBasis
 

@@ -108,7 +108,7 @@ def regression_places(n: int) -> Fit:
     return lambda: model.fit(cl.People(people, by="place"), cl.Places(places, **COUNTED))
 
 
-def tables(n: int, districts: int, seed: int = 0) -> tuple[dict[str, Any], dict[str, Any], np.ndarray]:
+def tables(n: int, districts: int, seed: int = 0) -> cl.Counts:
     """Make counts of three groups and three outcomes by unit."""
     rng = np.random.default_rng(seed)
     rates = rng.dirichlet([6, 3, 2], (districts, 3))
@@ -120,17 +120,17 @@ def tables(n: int, districts: int, seed: int = 0) -> tuple[dict[str, Any], dict[
         outcomes += np.array([rng.multinomial(count, rate) for count, rate in zip(groups[:, g], own, strict=True)])
     names = (("a", "b", "c"), ("u", "v", "w"))
     both = [dict(zip(which, counts.T, strict=True)) for which, counts in zip(names, (groups, outcomes), strict=True)]
-    return both[0], both[1], district
+    return cl.Counts({**both[0], **both[1], "district": district}, groups=list("abc"), outcomes=list("uvw"))
 
 
 def rxc_units(n: int) -> Fit:
-    groups, outcomes, _ = tables(n, 1)
-    return lambda: cl.ecological.rxc(groups, outcomes, kind="votes")
+    counts = tables(n, 1)
+    return lambda: cl.ecological.rxc(counts, kind="votes")
 
 
 def rxc_districts(n: int) -> Fit:
-    groups, outcomes, district = tables(60 * n, n)
-    return lambda: cl.ecological.rxc(groups, outcomes, kind="votes", pool=district)
+    counts = tables(60 * n, n)
+    return lambda: cl.ecological.rxc(counts, kind="votes", pool="district")
 
 
 def krls_collapse(n: int) -> Fit:
@@ -189,7 +189,7 @@ def counts_areas(n: int) -> Fit:
     return lambda: cl.BinnedCountGP().fit(regions, rng.poisson(level).ravel(), pool={"area": area})
 
 
-def people_and_means(n: int, groups: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+def people_and_means(n: int, groups: int) -> tuple[cl.People, cl.Places]:
     rng = np.random.default_rng(0)
     group = np.arange(n) % groups
     tilt = rng.uniform(-0.8, 0.8, groups)[group]
@@ -197,12 +197,13 @@ def people_and_means(n: int, groups: int) -> tuple[dict[str, np.ndarray], np.nda
         name: rng.binomial(3, 1 / (1 + np.exp(-tilt - shift))) for name, shift in (("a", 0.0), ("b", 0.5), ("c", -0.5))
     }
     ill = rng.random(n) < 1 / (1 + np.exp(2.0 - 0.6 * X["a"] - 0.3 * X["b"]))
-    return X, group, np.bincount(group, ill) / np.bincount(group)
+    means = {"group": np.arange(groups), "ill": np.bincount(group, ill) / np.bincount(group)}
+    return cl.People({**X, "group": group}, by="group"), cl.Places(means, by="group", means=["ill"])
 
 
 def imputer(n: int, groups: int, estimator: Callable[[], Any]) -> Fit:
-    X, group, means = people_and_means(n, groups)
-    return lambda: estimator().fit(X, group, means).transform(X, group)
+    people, places = people_and_means(n, groups)
+    return lambda: estimator().fit(people, places).transform(people)
 
 
 def cudia() -> Any:

@@ -104,8 +104,7 @@ def imputation() -> Any:
     """People whose illness was published as means of places only, with the truth beside."""
     import numpy as np
 
-    from crosslevel import report
-    from crosslevel.imputation import CrossLevelImputer, evaluate
+    from crosslevel import CrossLevelImputer, People, Places, report
 
     rng = np.random.default_rng(0)
     n, places = 4000, 40
@@ -114,10 +113,9 @@ def imputation() -> Any:
     X = {"age group": age, "sex": rng.choice(["men", "women"], n)}
     ill = (rng.random(n) < 1 / (1 + np.exp(2.5 - 0.7 * age - 0.4 * (X["sex"] == "women")))).astype(float)
     means = {"place": np.arange(places), "ill": np.bincount(place, ill) / np.bincount(place)}
-    imputer = CrossLevelImputer().fit(X, {"place": place}, means)
-    scores = evaluate(X, {"place": place}, ill, {"imputer": imputer})
-    shown = [imputer, imputer.check_totals(), scores]
-    return report({"Who is ill?": shown}, title="Hidden values from published means")
+    people = People({**X, "place": place}, by="place")
+    imputer = CrossLevelImputer().fit(people, Places(means, by="place", means=["ill"]))
+    return report({"Who is ill?": [imputer, imputer.check_totals()]}, title="Hidden values from published means")
 
 
 PAGES: dict[str, Callable[[], Any]] = {

@@ -30,12 +30,13 @@ from count_scores import interval_coverage, leave_one_out_pooled, log_scores, ra
 from pclm import composite_link
 
 from crosslevel.binned.counts.cells import CountBins, bins_from_edges
-from crosslevel.binned.counts.histogram import CountFit, fit_counts
-from crosslevel.binned.counts.pooled import pool_counts
-from crosslevel.binned.counts.predictive import (
+from crosslevel.binned.counts.histogram import (
+    CountFit,
     draw_curves,
     draw_shares,
+    fit_counts,
 )
+from crosslevel.binned.counts.pooled import pool_counts
 from crosslevel.data.atomic import whole_file
 
 FloatArray = npt.NDArray[np.float64]

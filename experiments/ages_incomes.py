@@ -11,9 +11,8 @@ from pclm import composite_link
 
 from crosslevel.binned.baselines import uniform_spread
 from crosslevel.binned.counts.cells import CountBins, bins_from_edges
-from crosslevel.binned.counts.histogram import fit_counts
+from crosslevel.binned.counts.histogram import draw_curves, draw_shares, fit_counts
 from crosslevel.binned.counts.pooled import pool_counts
-from crosslevel.binned.counts.predictive import draw_curves, draw_shares
 
 FloatArray = npt.NDArray[np.float64]
 

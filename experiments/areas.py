@@ -17,7 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,8 @@ def read_borough(folder: Path) -> Borough:
     small = Polygons(folder / "trafford_lsoa21.geojson", key="area_code", project=large)
     large_ages, _ = read_ages(folder / "trafford_msoa_mid2024_age1.csv", large)
     small_ages, parents = read_ages(folder / "trafford_lsoa_mid2024_age1.csv", small)
-    parent = large.find(parents)
+    rows = {name: i for i, name in enumerate(large.names or ())}
+    parent = np.array([rows[name] for name in parents])
     if (holders(small, large) != parent).any():
         raise SystemExit("an LSOA lies outside the MSOA that its table names")
     sums = np.stack([np.bincount(parent, column) for column in small_ages.T], axis=1)
@@ -233,7 +234,7 @@ def table(data: Borough, group: str, answers: Sequence[Answer], found: Estimates
 
 def speed(data: Borough) -> str:
     """Time the edge sums: all polygons, 600 features."""
-    both = Polygons.join(data.large, data.small)
+    both = replace(data.large, shapes=[*data.large.shapes, *data.small.shapes], names=None)
     low, high = both.bounds()
     center, half = 0.5 * (low.min(0) + high.max(0)), 0.5 * (high.max(0) - low.min(0)) + 3.0
     index = np.stack(np.meshgrid(np.arange(1, 26), np.arange(1, 25), indexing="ij"), axis=-1).reshape(-1, 2)

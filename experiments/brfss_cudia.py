@@ -31,7 +31,7 @@ def cudia_methods() -> dict[str, Callable[[], Any]]:
 
 def share_covered(model: CUDIA, data: Hidden, fewest: int) -> tuple[float, float, float]:
     """Cells covered by 95 % intervals from draws and their width, and levels of single columns covered."""
-    draws = model.sample(data.X, data.partition, n_draws=DRAWS)[:, :, 0]
+    draws = model.sample(data.people, n_draws=DRAWS)[:, :, 0]
 
     def judged(by: Sequence[str], least: int) -> tuple[Any, FloatArray]:
         codes = np.column_stack([data.X[c].to_numpy() for c in by])

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import crosslevel as cl
+
 FloatArray = npt.NDArray[np.float64]
 
 COLUMNS = ("age_group", "bmi_cat", "education", "income")
@@ -48,11 +50,26 @@ class Hidden:
     y: FloatArray
 
     @property
-    def means(self) -> pa.Table:
+    def level(self) -> str:
+        """The column that names the group."""
+        return str(self.partition.column_names[0])
+
+    @property
+    def table(self) -> pa.Table:
+        """What is known of each person, and the group."""
+        return self.X.append_column(self.level, self.partition[self.level])
+
+    @property
+    def people(self) -> cl.People:
+        """These people."""
+        return cl.People(self.table, by=self.level, columns=self.X.column_names)
+
+    @property
+    def places(self) -> cl.Places:
         """The group means, which are all that is published."""
-        name = self.partition.column_names[0]
         both = self.partition.append_column("hidden", pa.array(self.y))
-        return both.group_by(name).aggregate([("hidden", "mean")]).rename_columns([name, "hidden"])
+        means = both.group_by(self.level).aggregate([("hidden", "mean")]).rename_columns([self.level, "hidden"])
+        return cl.Places(means, by=self.level, means=["hidden"])
 
 
 def read(folder: Path) -> pa.Table:

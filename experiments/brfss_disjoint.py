@@ -22,10 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from brfss import LARGE, LINK, against_truth
 from brfss_data import COLUMNS, LEVELS, OUTCOMES, Hidden, hidden, lay, read
+from imputation_scores import evaluate
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.imputation import CrossLevelImputer, evaluate
+from crosslevel.imputation import CrossLevelImputer
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "brfss.md"
 SOURCES = {"disjoint": "other people", "population": "everybody, the sample among them"}
@@ -42,8 +43,7 @@ def intervals(data: Hidden, source: str, rng: np.random.Generator) -> tuple[Flag
         Hidden(data.X.filter(pa.array(part)), data.partition.filter(pa.array(part)), data.y[part])
         for part in (half, ~half)
     )
-    means = other.means if source == "disjoint" else data.means
-    model = CrossLevelImputer().fit(own.X, own.partition, means)
+    model = CrossLevelImputer().fit(own.people, other.places if source == "disjoint" else data.places)
     cells, width = against_truth(model, own, list(COLUMNS), LARGE)
     return cells, np.concatenate([against_truth(model, own, [c], 1)[0] for c in COLUMNS]), width
 
@@ -55,7 +55,7 @@ def measure(table: pa.Table, level: str, source: str) -> tuple[list[list[str]], 
     for outcome in OUTCOMES:
         data = hidden(table, outcome, level)
         made = dict(zip(METHODS, (CrossLevelImputer(), CrossLevelImputer(shrinkage_groups=16.0)), strict=True))
-        found = evaluate(data.X, data.partition, data.y, made, aggregates_from=source).to_frame("pyarrow").to_pylist()
+        found = evaluate(data.table, data.level, data.y, made, means_of=source).to_frame("pyarrow").to_pylist()
         for row in found:
             if row["method"] in scores:
                 scores[row["method"]].append((row["estimate"], row["lift"], row["auc"]))

@@ -8,6 +8,7 @@ Alone it prints what it says of groups, which is part of the page:
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,32 +47,26 @@ class Cells:
     def __init__(self, categorical: bool = True) -> None:
         self.categorical = categorical
 
-    def fit(self, X: pa.Table, partition: pa.Table, means: pa.Table) -> Cells:
-        place = partition.column_names[0]
-        people = partition.append_column("one", pa.array(np.ones(len(partition))))
-        for name in X.column_names:
-            people = people.append_column(name, X[name])
-        counts = people.group_by(place).aggregate([("one", "sum")])
-        both = means.join(counts, keys=place)
+    def fit(self, people: cl.People, places: cl.Places) -> Cells:
+        place, means = people.place, places.table
+        counts = people.data.append_column("one", pa.array(np.ones(len(people.data))))
+        both = means.join(counts.group_by(place).aggregate([("one", "sum")]), keys=place)
         n = both["one_sum"].to_numpy()
-        places = pa.table({place: both[place], "yes": both["hidden"].to_numpy() * n, "n": n})
-        self.columns, self.place, codes = list(X.column_names), place, X.column_names if self.categorical else ()
-        self.people = cl.People(people.drop_columns(["one"]), by=place, columns=self.columns, categorical=codes)
+        totals = pa.table({place: both[place], "yes": both["hidden"].to_numpy() * n, "n": n})
+        self.keys = [place, *people.features]
+        self.people = replace(people, categorical=people.features if self.categorical else ())
         self.model = cl.EcologicalInference(spatial=None)
-        self.model.fit(self.people, cl.Places(places, by=place, successes="yes", trials="n"))
+        self.model.fit(self.people, cl.Places(totals, by=place, successes="yes", trials="n"))
         return self
 
-    def transform(self, X: pa.Table, partition: pa.Table) -> FloatArray:
-        found = self.model.estimate(by=self.columns, interval="model", n_draws=DRAWS).to_frame("pyarrow")
-        keys = [self.place, *self.columns]
-        rates = found.select([*keys, "estimate"])
-        asked = partition.append_column("row", pa.array(np.arange(len(partition))))
-        for name in X.column_names:
-            asked = asked.append_column(name, X[name])
-        for name in keys:
+    def transform(self, people: cl.People) -> pa.Table:
+        found = self.model.estimate(by=self.keys[1:], interval="model", n_draws=DRAWS).to_frame("pyarrow")
+        rates = found.select([*self.keys, "estimate"])
+        asked = people.data.append_column("row", pa.array(np.arange(len(people.data))))
+        for name in self.keys:
             asked = asked.set_column(asked.column_names.index(name), name, asked[name].cast(rates[name].type))
-        joined = asked.join(rates, keys=keys).sort_by("row")
-        return np.asarray(joined["estimate"].to_numpy(), dtype=np.float64)[:, None]
+        joined = asked.join(rates, keys=self.keys).sort_by("row")
+        return pa.table({"hidden": joined["estimate"]})
 
 
 def single_columns(table: pa.Table) -> str:
@@ -133,7 +128,7 @@ def _one(data: Hidden, categorical: bool = True) -> tuple[float, ...]:
     parts, ages = [], []
     for side in (first, ~first):
         here, there = (Hidden(data.X.filter(w), data.partition.filter(w), data.y[w]) for w in (side, ~side))
-        model = Cells(categorical).fit(here.X, here.partition, there.means).model
+        model = Cells(categorical).fit(here.people, there.places).model
         for column in COLUMNS:
             found = model.estimate(by=column, rollup="all")
             x = data.X[column].to_numpy()

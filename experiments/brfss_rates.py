@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from brfss_data import COLUMNS, OUTCOMES, lay, read
 
+import crosslevel as cl
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.imputation import CrossLevelImputer
 
 FloatArray = npt.NDArray[np.float64]
 WAYS = ("51 states", "2 % of people", "strata", "known by age")
@@ -50,9 +50,11 @@ def ask(table: pa.Table, hidden: str, seed: int) -> dict[tuple[str, str], tuple[
         people = own.filter(pa.array(large[half])) if way == "strata" else own
         if way == "2 % of people":
             people = own.filter(pa.array(rng.random(own.num_rows) < 0.02))
-        given = {"known_rates": means_by(other, "age_group", hidden)} if way == "known by age" else {}
-        model = CrossLevelImputer(random_state=seed)
-        model.fit(people.select(list(COLUMNS)), people.select([place]), means_by(other, place, hidden), **given)
+        means = cl.Means(hidden, known_rates=means_by(other, "age_group", hidden) if way == "known by age" else None)
+        known = cl.People(people, by=place, columns=COLUMNS)
+        model = cl.CrossLevelImputer(random_state=seed).fit(
+            known, cl.Places(means_by(other, place, hidden), by=place, means=means)
+        )
         for column in COLUMNS:
             est = model.estimate(column)
             rates = dict(zip(*(v.to_pylist() for v in means_by(own, column, hidden).columns), strict=True))

@@ -34,9 +34,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from brfss_data import COLUMNS, LEVELS, OUTCOMES, lay, read
 
+import crosslevel as cl
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.imputation import CrossLevelImputer, pool_statistic
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -112,15 +112,13 @@ def ask(
         rates = {outcome: [0, 1], hidden: [u[behind & (y == v)].mean() for v in (0, 1)]}
         rates[f"{hidden}_se"] = [np.sqrt(r * (1 - r) / (behind & (y == v)).sum()) for v, r in enumerate(rates[hidden])]
         for way in ways:
-            X = own.select([*COLUMNS, *([outcome] if way != "without y" else [])])
-            imputer = CrossLevelImputer(random_state=seed)
-            imputer.fit(X, own.select([level]), published, known_rates=rates if way == KNOWN else None)
-            draws = imputer.sample(X, own.select([level]), n_draws=DRAWS)
-            est = pool_statistic(
-                draws,
-                lambda one: least_squares(y[sample], age[sample], one[:, 0]),
+            people = cl.People(own, by=level, columns=[*COLUMNS, *([outcome] if way != "without y" else [])])
+            told = cl.Means(hidden, known_rates=rates if way == KNOWN else None)
+            imputer = cl.CrossLevelImputer(random_state=seed).fit(people, cl.Places(published, by=level, means=told))
+            est = cl.imputation.pool(
+                [least_squares(y[sample], age[sample], one[:, 0]) for one in imputer.sample(people, n_draws=DRAWS)],
+                imputer,
                 names=["Intercept", "age_group", hidden],
-                imputer=imputer,
                 outcome=outcome,
                 allow_unseen=way == "without y",
             )

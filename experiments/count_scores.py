@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
+from crosslevel.binned.counts.histogram import draw_curves
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.counts.pooled import PooledFit
-from crosslevel.binned.counts.predictive import draw_curves
 
 FloatArray = npt.NDArray[np.float64]
 

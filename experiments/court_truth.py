@@ -35,7 +35,7 @@ def held(found: Estimates, truth: FloatArray) -> list[bool]:
 
 def one_district(known: Known) -> tuple[dict[str, list[bool]], FloatArray, FloatArray]:
     """Give what was contained, by question; the chances of being first; and who was first."""
-    found = ecological.rxc(*known.tables, kind="votes")
+    found = ecological.rxc(known.counts, kind="votes")
     share = known.truth / known.truth.sum(axis=1, keepdims=True)
     a, b = np.argsort(-known.X.sum(axis=0), kind="stable")[:2]
     c, d = np.argsort(-known.T.sum(axis=0), kind="stable")[:2]

@@ -24,6 +24,7 @@ import cudia_printed  # noqa: F401 - registers the method "printed"
 import numpy as np
 import numpy.typing as npt
 
+import crosslevel as cl
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.imputation.cudia.estimator import CUDIA
@@ -65,6 +66,25 @@ class World:
     best: FloatArray
     inside: FloatArray
     K: int
+
+    @property
+    def people(self) -> cl.People:
+        """Who is known, and the group of each."""
+        return cl.People({**self.X, "group": self.group}, by="group")
+
+    @property
+    def places(self) -> cl.Places:
+        """The published means."""
+        return means_of(self.s)
+
+
+def means_of(s: FloatArray) -> cl.Places:
+    return cl.Places({"group": np.arange(len(s)), "u": s}, by="group", means=["u"])
+
+
+def imputed(model: CUDIA, people: cl.People, **options: Any) -> FloatArray:
+    found: FloatArray = model.transform(people, **options)["u"].to_numpy()
+    return found
 
 
 def draw(
@@ -147,12 +167,10 @@ def section_61(n_seeds: int) -> str:
         plain.setdefault("oracle: parameters and mixes known", []).append(mse(world, world.best))
         for name, options in METHODS.items():
             began = time.perf_counter()
-            model = CUDIA(2, n_restarts=3, **options).fit(world.X, world.group, world.s)
+            model = CUDIA(2, n_restarts=3, **options).fit(world.people, world.places)
             seconds.setdefault(name, []).append(time.perf_counter() - began)
-            plain.setdefault(name, []).append(
-                mse(world, model.transform(world.X, world.group, match_means=False)[:, 0])
-            )
-            shifted.setdefault(name, []).append(mse(world, model.transform(world.X, world.group)[:, 0]))
+            plain.setdefault(name, []).append(mse(world, imputed(model, world.people, match_means=False)))
+            shifted.setdefault(name, []).append(mse(world, imputed(model, world.people)))
     rows = []
     for name, errors in plain.items():
         own = shifted.get(name)
@@ -170,13 +188,14 @@ def other_people(n_seeds: int) -> str:
     for seed in range(n_seeds):
         world = draw(seed, (-0.5, 0.5), (-0.5, 0.5), 6, 320)
         own = np.arange(len(world.u)) % 2 == 0
-        X, group, u = {"x": world.X["x"][own]}, world.group[own], world.u[own]
+        group, u = world.group[own], world.u[own]
+        half = cl.People({"x": world.X["x"][own], "group": group}, by="group")
         for source, people in (("own", own), ("other", ~own), ("all", np.ones(len(own), dtype=bool))):
             s = np.bincount(world.group[people], world.u[people]) / np.bincount(world.group[people])
             errors.setdefault(("naive group mean", source), []).append(float(np.mean((u - s[group]) ** 2)))
             for name in ("two-stage", "map", "mcem", "hard"):
-                model = CUDIA(2, n_restarts=3, **METHODS[name]).fit(X, group, s)
-                values = model.transform(X, group)[:, 0]
+                model = CUDIA(2, n_restarts=3, **METHODS[name]).fit(half, means_of(s))
+                values = imputed(model, half)
                 errors.setdefault((name, source), []).append(float(np.mean((u - values) ** 2)))
     rows = [
         [name, *(f"{np.mean(errors[name, source]):.4f}" for source in sources.values())]
@@ -210,8 +229,8 @@ def harder(n_seeds: int) -> str:
             errors["parameters and mixes known, s not used"].append(mse(world, world.best))
             for method in names:
                 options = METHODS[method] | {"allow_unconverged": True}
-                model = CUDIA(world.K, n_restarts=3, **options).fit(world.X, world.group, world.s)
-                errors[method].append(mse(world, model.transform(world.X, world.group)[:, 0]))
+                model = CUDIA(world.K, n_restarts=3, **options).fit(world.people, world.places)
+                errors[method].append(mse(world, imputed(model, world.people)))
                 if method in COVERED:
                     wide = coverage(world, model)[0]
                     narrow = coverage(world, model.set_params(place_sd=0.0))
@@ -243,7 +262,7 @@ def coverage(world: World, model: CUDIA, fewest: int = 5) -> tuple[float, float]
     cell = world.group * 3 + third
     people = np.bincount(cell, minlength=3 * len(world.s))
     keep = people >= fewest
-    draws = model.sample(world.X, world.group, n_draws=100)[:, :, 0]
+    draws = model.sample(world.people, n_draws=100)[:, :, 0]
     means = np.array([np.bincount(cell, d, len(people)) for d in draws])[:, keep] / people[keep]
     truth = np.bincount(cell, world.u, len(people))[keep] / people[keep]
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
@@ -258,8 +277,8 @@ def figures(out: Path) -> None:
     from matplotlib import pyplot as plt
 
     world = paper_world(0)
-    model = CUDIA(2, n_restarts=3).fit(world.X, world.group, world.s)
-    guess = model.transform(world.X, world.group)[:, 0]
+    model = CUDIA(2, n_restarts=3).fit(world.people, world.places)
+    guess = imputed(model, world.people)
     panels = (("true values", world.u), ("group means", world.s[world.group]), ("CUDIA", guess))
     figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharex=True, sharey=True, layout="constrained")
     for ax, (title, values) in zip(axes, panels, strict=True):
@@ -272,9 +291,9 @@ def figures(out: Path) -> None:
     errors = [[], []]
     for seed in range(20):
         world = paper_world(seed)
-        model = CUDIA(2, method="map", n_restarts=2).fit(world.X, world.group, world.s)
+        model = CUDIA(2, method="map", n_restarts=2).fit(world.people, world.places)
         errors[0].append(mse(world, world.s[world.group]))
-        errors[1].append(mse(world, model.transform(world.X, world.group)[:, 0]))
+        errors[1].append(mse(world, imputed(model, world.people)))
     figure, ax = plt.subplots(figsize=(4, 3), layout="constrained")
     ax.boxplot(errors, tick_labels=["group mean", "CUDIA"])
     ax.set_ylabel("mean squared error")

@@ -29,7 +29,6 @@ from ecological_data import Known, senc
 
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect, predicted_by_composition
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
-from crosslevel.ecological.tables.unit_tables import unit_tables
 
 CONTEXTS = (0.0, 0.35)
 LEARNED_ON = "New Zealand"
@@ -38,7 +37,7 @@ PRIOR, PLAN = (4.0, 2.0), Plan(4, 1000, 200, 2000, 0)
 
 def measure(known: Known, b: float) -> dict[str, Any]:
     """Give the percent of people in a wrong cell, the cells inside their intervals, and whether the chains met."""
-    tables = unit_tables(*known.tables)
+    tables = known.counts.tables
     effect = ContextualEffect(predicted_by_composition(tables.X, tables.T), b, 0.0)
     found = sample_posterior(tables.X, tables.T, PRIOR, PLAN, effect)
     cells, said = found.cells.reshape(-1, *known.truth.shape), found.diagnostics

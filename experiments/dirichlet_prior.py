@@ -25,7 +25,6 @@ from scipy.stats import rankdata
 
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
-from crosslevel.ecological.tables.unit_tables import unit_tables
 
 SHAPES = MEANS = (1, 2, 4, 8, 16, 32)
 PLAN = Plan(2, 90, 60, 90, 0)
@@ -58,7 +57,7 @@ def thinned(known: Known, path: Path) -> Known:
 
 def measure(known: Known, prior: tuple[float, float]) -> float:
     """Give the percent of people whom the posterior mean puts in a wrong cell."""
-    tables = unit_tables(*known.tables)
+    tables = known.counts.tables
     found = sample_posterior(tables.X, tables.T, prior, PLAN, ContextualEffect(np.zeros(tables.T.shape), 0.0, 0.0))
     return float(50 * np.abs(found.mean.sum(axis=0) - known.truth).sum() / known.truth.sum())
 

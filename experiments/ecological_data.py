@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
+
+from crosslevel import Counts
 
 FloatArray = npt.NDArray[np.float64]
 
 SMALL = 0.03  # options under this share of the district are merged
 NZ_YEARS = (2002, 2005, 2008, 2011, 2014)
 OTHER = "other"
+
+
+DISTRICT = "district"
+"""Column of data that is no covariate."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +36,31 @@ class Known:
     truth: FloatArray
 
     @property
-    def tables(self) -> tuple[pa.Table, pa.Table]:
+    def counts(self) -> Counts:
         """The margins as the library takes them."""
-        return (
-            pa.table({g: self.X[:, r] for r, g in enumerate(self.groups)}),
-            pa.table({o: self.T[:, c] for c, o in enumerate(self.outcomes)}),
+        return self.beside({})
+
+    def beside(self, covariates: Mapping[str, object]) -> Counts:
+        """Give the margins with covariates."""
+        return counts_of(
+            {g: self.X[:, r] for r, g in enumerate(self.groups)},
+            {o: self.T[:, c] for c, o in enumerate(self.outcomes)},
+            covariates,
         )
+
+
+def counts_of(
+    groups: Mapping[str, FloatArray], outcomes: Mapping[str, FloatArray], beside: Mapping[str, object]
+) -> Counts:
+    """Describe two margins, whose options may have the same names."""
+    data = {
+        **{f"group {g}": v for g, v in groups.items()},
+        **{f"outcome {o}": v for o, v in outcomes.items()},
+        **beside,
+    }
+    sides = {"groups": {g: f"group {g}" for g in groups}, "outcomes": {o: f"outcome {o}" for o in outcomes}}
+    covariates = [name for name in beside if name != DISTRICT]
+    return Counts(data, **sides, covariates=covariates)
 
 
 def senc(folder: Path) -> Known:

@@ -16,11 +16,11 @@ import argparse
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.csv as pv
 from ecological_data import NZ_YEARS, Known, new_zealand, small_tables
 from threadpoolctl import threadpool_limits
@@ -69,11 +69,11 @@ class Answer:
     need: FloatArray
 
 
-def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
+def methods() -> dict[str, Callable[..., Estimates]]:
     names = ("goodman", "neighborhood", "rxc_em", "rxc", "king", "multinomial_dirichlet")
     chosen = {
-        "rxc_em": lambda x, t: ecological.rxc_em(x, t, tol=1e-3),
-        PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0),
+        "rxc_em": partial(ecological.rxc_em, tol=1e-3),
+        PUBLISHED: partial(ecological.multinomial_dirichlet, contextual_slope=(0, 0)),
     }
     return {name: getattr(ecological, name) for name in names} | chosen
 
@@ -109,7 +109,7 @@ def answers(folder: Path, every: int) -> list[Answer]:
             if name in SMALL_ONLY and source == NZ:
                 continue
             try:
-                result = method(*k.tables, **({"kind": "votes"} if name == "rxc" and source == NZ else {}))
+                result = method(k.counts, **({"kind": "votes"} if name == "rxc" and source == NZ else {}))
             except (InputError, ConvergenceError):
                 continue
             truth = (k.truth / k.truth.sum(axis=1, keepdims=True)).ravel()
@@ -178,9 +178,9 @@ def coverage_rows(found: list[Answer]) -> Iterable[tuple[str, ...]]:
 def curvature_rows(folder: Path, every: int) -> Iterable[tuple[str, ...]]:
     """Yield what the test finds, beside how wrong Goodman's regression is."""
     for k in small_tables(folder):
-        found = car_test(*k.tables)
+        found = car_test(k.counts)
         truth = (k.truth / k.truth.sum(axis=1, keepdims=True)).ravel()
-        error = 100 * np.abs(ecological.goodman(*k.tables)["estimate"] - truth).max()
+        error = 100 * np.abs(ecological.goodman(k.counts)["estimate"] - truth).max()
         yield (
             k.name,
             f"{len(k.X):,}",
@@ -195,7 +195,7 @@ def curvature_rows(folder: Path, every: int) -> Iterable[tuple[str, ...]]:
 
 def tested(known: Known) -> float | None:
     try:
-        return float(car_test(*known.tables, n_draws=199)["p_value"][-1])
+        return float(car_test(known.counts, n_draws=199)["p_value"][-1])
     except InputError:  # too few units for so many groups
         return None
 
@@ -286,9 +286,9 @@ such a slope puts their estimate off by 0.2 × 0.6 = 12 points, however many pla
 not include this.
 
 ```python
-found = cl.ecological.rxc(groups, outcomes)
+found = cl.ecological.rxc(counts)
 answer = cl.ecological.sensitivity(found)  # move=0.05: what would change the answer by five points?
-cl.ecological.car_test(groups, outcomes)   # the part of the assumption that can be tested
+cl.ecological.car_test(counts)             # the part of the assumption that can be tested
 
 from crosslevel.charts import contour, slope_curve
 
@@ -302,7 +302,7 @@ slope_curve(answer, "young", "yes")        # the estimate over a range of slopes
 | `sens_low`, `sens_high` | the method's interval, widened by all that a slope of 0.2 can do where units' bounds leave room |
 | `robustness` | the least slope that makes the `move`, in points per 10 points of share; empty if the bounds forbid it |
 | `robustness_value` | the R² that something overlooked needs, with composition and with outcome, to do so in a regression |
-| `bench_low`, `bench_high` | with `covariates=`: widened by what overlooking the worst of them would have done |
+| `bench_low`, `bench_high` | with covariates in `counts=`: widened by what overlooking the worst of them would have done |
 | `at_contextual_slope=…` | answers of `rxc` under other contextual slopes |
 
 Read `robustness` first. If it is 0.5, half a point per 10 points of share overturns the answer, and that cannot be ruled out.

@@ -20,15 +20,15 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from ecological_data import NZ_YEARS, Known, new_zealand, small_tables
+from ecological_data import DISTRICT, NZ_YEARS, Known, counts_of, new_zealand, small_tables
 from threadpoolctl import threadpool_limits
 
-from crosslevel import ecological
+from crosslevel import Counts, ecological
 from crosslevel.data.atomic import whole_file
 from crosslevel.ecological.tables.contextual.intervals import VOTES
 from crosslevel.errors import ConvergenceError, InputError
@@ -90,38 +90,38 @@ class Score:
         return ((self.low <= self.truth) & (self.truth <= self.high))[has].astype(float)
 
 
-def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
+def methods() -> dict[str, Callable[[Counts], Estimates]]:
     """Every method that answers for one district, by the name in the tables."""
     return {
         "bounds, midpoint": ecological.bounds,
         "neighborhood": ecological.neighborhood,
         "homogeneous >= 0.8": ecological.homogeneous,
         "goodman": ecological.goodman,
-        "goodman, equal weights": lambda x, t: ecological.goodman(x, t, weights="equal"),
+        "goodman, equal weights": partial(ecological.goodman, weights="equal"),
         "goodman, clipped": clipped,
-        "goodman, bounded": lambda x, t: ecological.goodman(x, t, bounded=True),
+        "goodman, bounded": partial(ecological.goodman, bounded=True),
         "rxc_em": ecological.rxc_em,
-        "rxc_em, stopped early (1e-3)": lambda x, t: ecological.rxc_em(x, t, tol=1e-3),
-        "rxc_em, run out (1e-5)": lambda x, t: ecological.rxc_em(x, t, tol=1e-5),
+        "rxc_em, stopped early (1e-3)": partial(ecological.rxc_em, tol=1e-3),
+        "rxc_em, run out (1e-5)": partial(ecological.rxc_em, tol=1e-5),
         "rxc": ecological.rxc,
         "king": ecological.king,
         CHAINS: ecological.multinomial_dirichlet,
-        PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0),
+        PUBLISHED: partial(ecological.multinomial_dirichlet, contextual_slope=(0, 0)),
     }
 
 
-def vote_methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
+def vote_methods() -> dict[str, Callable[[Counts], Estimates]]:
     """The same, for two votes of the same people."""
-    return {**methods(), "rxc": lambda x, t: ecological.rxc(x, t, kind="votes")}
+    return {**methods(), "rxc": partial(ecological.rxc, kind="votes")}
 
 
-def clipped(groups: pa.Table, outcomes: pa.Table) -> Estimates:
+def clipped(counts: Counts) -> Estimates:
     """Cut Goodman's regression off at zero and rescale, as is often done."""
-    found = ecological.goodman(groups, outcomes)
-    R, C = groups.num_columns, outcomes.num_columns
+    found, X = ecological.goodman(counts), counts.tables.X
+    R, C = X.shape[1], len(counts.tables.outcomes)
     share = np.clip(found["estimate"].reshape(R, C), 0, None)
     share /= share.sum(axis=1, keepdims=True)
-    people = np.array([np.sum(groups[name].to_numpy()) for name in groups.column_names])
+    people = X.sum(axis=0)
     nothing = np.full(R * C, np.nan)
     return found.with_columns(
         estimate=share.ravel(), count=(share * people[:, None]).ravel(), conf_low=nothing, conf_high=nothing
@@ -156,11 +156,11 @@ def convergence(found: Estimates) -> str:
     return f"{said['iterations']} turns" if "iterations" in said else "solved" if "converged" in said else ""
 
 
-def timed(known: Known, method: Callable[[pa.Table, pa.Table], Estimates]) -> Score | None:
+def timed(known: Known, method: Callable[[Counts], Estimates]) -> Score | None:
     """Run one method on one district; nothing where it does not apply."""
     begun = time.perf_counter()
     try:
-        found = method(*known.tables)
+        found = method(known.counts)
     except InputError:
         return None
     except ConvergenceError:
@@ -179,9 +179,11 @@ def pooled(districts: list[Known], symmetric: bool) -> list[Score]:
             block = np.zeros((len(k.X), len(names)))
             block[:, [names.index(o) for o in getattr(k, options)]] = getattr(k, counts)
             blocks.append(block)
-        sides.append(pa.table(dict(zip(names, np.concatenate(blocks).T, strict=True))))
+        sides.append(dict(zip(names, np.concatenate(blocks).T, strict=True)))
     begun = time.perf_counter()
-    found = ecological.rxc(*sides, pool=[k.name for k in districts for _ in k.X], symmetric=symmetric)
+    where_from = {DISTRICT: [k.name for k in districts for _ in k.X]}
+    kind = "symmetric votes" if symmetric else "votes"
+    found = ecological.rxc(counts_of(*sides, where_from), pool=DISTRICT, kind=kind)
     seconds = (time.perf_counter() - begun) / len(districts)
     where = {key: i for i, key in enumerate(zip(*(found[name] for name in found.keys), strict=True))}
     scores = []
@@ -258,7 +260,7 @@ def nz_rows(folder: Path, every: int) -> Iterable[tuple[str, ...]]:
     for name, method in vote_methods().items():
         if name not in skip:
             yield nz_line(name, {y: [s for k in ks if (s := timed(k, method))] for y, ks in elections.items()}, None)
-    both = lambda x, t: ecological.rxc(x, t, symmetric=True)  # noqa: E731
+    both = partial(ecological.rxc, kind="symmetric votes")
     by_year = {y: [s for k in ks if (s := timed(k, both))] for y, ks in elections.items()}
     yield nz_line("rxc, both directions", by_year, (False, True))
     for symmetric in (False, True):

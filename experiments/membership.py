@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from crosslevel.ecological import group_counts, rxc, unit_tables
+from crosslevel import Counts
+from crosslevel.ecological import group_counts, rxc
 
 RACES, PARTIES = ("white", "black", "other"), ("DEM", "REP", "UNA")
 FILE = "truth/nc_2025_registration_turnout_county_party_race_eth_sex_age.parquet"
@@ -75,14 +77,15 @@ def answers(w: dict[str, np.ndarray], calibration_sd: float) -> dict[str, tuple[
     people = {"county": w["county"], **{race: p[:, r] for r, race in enumerate(RACES)}}
     votes = {name: np.bincount(w["county"], party[:, c], n) for c, name in enumerate(PARTIES)}
     truly = {race: np.bincount(w["county"], w["race"] == r, n) for r, race in enumerate(RACES)}
-    fit = rxc(truly, votes)
+    data = {"county": np.arange(n), **truly, **votes}
+    of = {"unit": "county", "outcomes": list(PARTIES)}
+    fit = rxc(Counts(data, groups=list(RACES), **of))
     found["true counts"] = tuple(fit[c].reshape(3, 3) for c in ("estimate", "conf_low", "conf_high"))
     for name, sd in (("sums taken for counts", None), ("sums with their error", calibration_sd)):
-        counts, _ = group_counts(
+        sums = group_counts(
             people, by="county", probabilities=RACES, places={"county": np.arange(n)}, calibration_sd=sd or 0.0
         )
-        groups = counts.to_frame() if sd is None else counts
-        fit = rxc(unit_tables(groups, votes))
+        fit = rxc(Counts(data, groups=replace(sums, covariance=None) if sd is None else sums, **of))
         found[name] = tuple(fit[c].reshape(3, 3) for c in ("estimate", "conf_low", "conf_high"))
     return found
 

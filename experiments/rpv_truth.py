@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
-from ecological_data import Known, new_zealand, small_tables
+from ecological_data import Known, counts_of, new_zealand, small_tables
 from rxc_kinds import FIRST, codes
 
 from crosslevel import ecological
@@ -56,11 +56,11 @@ def covariates(folder: Path, known: Known) -> dict[str, object]:
     return made
 
 
-def line(known: Known, name: str, function: str, options: dict[str, object]) -> None:
+def line(known: Known, name: str, function: str, options: dict[str, object], beside: dict[str, object]) -> None:
     """Answer by one method and print its score."""
     begun = time.process_time()
     try:
-        found = getattr(ecological, function)(*known.tables, **options)
+        found = getattr(ecological, function)(known.beside(beside), **options)
     except (InputError, ConvergenceError) as error:
         print(f"| {known.name} | {name} | – | – | – | – | refused: {str(error)[:60]} |")
         return
@@ -87,8 +87,8 @@ def small(folder: Path) -> None:
     )
     for known in small_tables(folder):
         for method, options in METHODS.items():
-            line(known, method, method, options)
-        line(known, "rxc, with covariates", "rxc", {"covariates": covariates(folder, known)})
+            line(known, method, method, options, {})
+        line(known, "rxc, with covariates", "rxc", {}, covariates(folder, known))
 
 
 def people(folder: Path, states: list[str]) -> None:
@@ -113,11 +113,13 @@ def people(folder: Path, states: list[str]) -> None:
             own = {SAME.get(name, name) for name in pairing}
             beside = np.column_stack([shares[name] for name in OTHERS if name not in own])
             truth = cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]
-            for z in (None, beside):
-                found = ecological.rxc(cells.sum(axis=2), cells.sum(axis=1), covariates=z)
+            sides = ({str(j): v for j, v in enumerate(cells.sum(axis=axis).T)} for axis in (2, 1))
+            groups, outcomes = sides
+            for z in ({}, {f"covariate {j}": v for j, v in enumerate(beside.T)}):
+                found = ecological.rxc(counts_of(groups, outcomes, z))
                 share, low, high = (found[c].reshape(R, C) for c in ("estimate", "conf_low", "conf_high"))
                 wrong = 50 * (np.abs(share - truth).sum(axis=1) * cells.sum(axis=(0, 2))).sum() / cells.sum()
-                rows.append((z is not None, wrong, ((low <= truth) & (truth <= high)).mean(), (high - low).mean()))
+                rows.append((bool(z), wrong, ((low <= truth) & (truth <= high)).mean(), (high - low).mean()))
     print("| rxc | tables | % in wrong cell | 95 % coverage | mean width |\n" + "| --- " * 5 + "|")
     for used in (False, True):
         own = np.array([row[1:] for row in rows if row[0] == used])
@@ -137,10 +139,10 @@ def elections(folder: Path, years: list[str], every: int = 25, king: bool = Fals
     for known in (k for year in years for k in new_zealand(folder, int(year), every)):
         truth = known.truth / known.truth.sum(axis=1, keepdims=True)
         for name, function, options in methods:
-            more = {"covariates": {"size": np.log(known.X.sum(axis=1))}} if "covariates" in name else {}
+            more = {"size": np.log(known.X.sum(axis=1))} if "covariates" in name else {}
             begun = time.process_time()
             try:
-                found = getattr(ecological, function)(*known.tables, **options, **more)
+                found = getattr(ecological, function)(known.beside(more), **options)
             except (InputError, ConvergenceError):
                 continue
             spent = time.process_time() - begun

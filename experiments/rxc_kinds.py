@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
-from ecological_data import NZ_YEARS, Known, new_zealand, small_tables
+from ecological_data import DISTRICT, NZ_YEARS, Known, counts_of, new_zealand, small_tables
 from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
@@ -173,7 +173,7 @@ def demographic(folder: Path, states: Sequence[str] | None = None) -> Iterable[I
 def score(known: Known, constants: Constants = DEMOGRAPHIC, **options) -> Score:
     """Answer one table and compare."""
     begun = time.perf_counter()
-    found = ecological.rxc(*known.tables, **options)
+    found = ecological.rxc(known.counts, **options)
     seconds = time.perf_counter() - begun
     made = scored(known, found, constants, seconds)
     if not isinstance(known, Inner):
@@ -269,7 +269,8 @@ def pooled(districts: Sequence[Known], symmetric: bool) -> list[Score]:
         sides.append(dict(zip(names, np.concatenate(blocks).T, strict=True)))
     begun = time.perf_counter()
     where_from = [k.name for k in districts for _ in k.X]
-    found = ecological.rxc(*sides, pool=where_from, symmetric=symmetric)
+    kind = "symmetric votes" if symmetric else "votes"
+    found = ecological.rxc(counts_of(*sides, {DISTRICT: where_from}), pool=DISTRICT, kind=kind)
     seconds = (time.perf_counter() - begun) / len(districts)
     row = {key: i for i, key in enumerate(zip(*(found[name] for name in found.keys), strict=True))}
     constants = VOTES["pool", symmetric]
@@ -421,9 +422,9 @@ def votes_part(folder: Path, every: int) -> list[str]:
     add("alone", alone(VOTES["nothing", False], kind="votes"), VOTES["nothing", False])
     add("alone, constants of demographic tables", alone(DEMOGRAPHIC, kind="demographic"), DEMOGRAPHIC)
     for symmetric in (False, True):
-        constants = VOTES["labels", symmetric]
+        constants, kind = VOTES["labels", symmetric], "symmetric votes" if symmetric else "votes"
         by_year = {
-            y: [score(k, constants, labels={g: g for g in k.groups}, symmetric=symmetric) for k in ks if tied(k)]
+            y: [score(k, constants, labels={g: g for g in k.groups}, kind=kind) for k in ks if tied(k)]
             for y, ks in elections.items()
         }
         add(f"alone, labels tie parties to candidates{', both directions' if symmetric else ''}", by_year, constants)
@@ -446,7 +447,7 @@ def em_part(folder: Path, every: int, states: Sequence[str] | None) -> list[str]
     for tol in (1e-3, 1e-4, 1e-5):
         wrong = []
         for tables in (districts, people):
-            found = [(k, ecological.rxc_em(*k.tables, tol=tol)["count"]) for k in tables]
+            found = [(k, ecological.rxc_em(k.counts, tol=tol)["count"]) for k in tables]
             wrong.append(np.mean([50 * np.abs(c - k.truth.ravel()).sum() / k.truth.sum() for k, c in found]))
         out.append(line((f"{tol:g}", *(f"{w:.2f}" for w in wrong))))
     return out

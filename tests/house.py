@@ -144,12 +144,13 @@ def walks() -> dict[str, list[str]]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     by = np.repeat(np.arange(12), 10)
-    means = np.array([X[by == g, 0].mean() for g in range(12)])
+    means = {"g": np.arange(12), "u": [X[by == g, 0].mean() for g in range(12)]}
+    hidden = cl.People({"x": X[:, 0], "z": X[:, 1], "g": by}, by="g"), cl.Places(means, by="g", means="u")
     edges = np.arange(9.0)
     return {
         "EcologicalInference.fit": passed(lambda: persons.fit(people, places)),
         "EcologicalInference.estimate": passed(lambda: persons.estimate(by="sex", rollup="all", n_draws=200)),
-        "CUDIA.fit": passed(lambda: cl.CUDIA(n_clusters=2, method="map").fit(X, by, means)),
+        "CUDIA.fit": passed(lambda: cl.CUDIA(n_clusters=2, method="map").fit(*hidden)),
         "BinnedGP.fit": passed(
             lambda: cl.BinnedGP().fit(cl.Intervals(edges[:-1], edges[1:]), np.sin(edges[1:]), quantity="mean")
         ),

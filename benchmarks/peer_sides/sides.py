@@ -64,9 +64,10 @@ def ours_means(w: World) -> Answer:
 
     import crosslevel as cl
 
-    people = pd.DataFrame({"age": w["age"].astype(int).astype(str), "school": w["school"].astype(int).astype(str)})
-    means = pd.DataFrame({"place": np.arange(60), "ill": w["share"]})
-    found = cl.CrossLevelImputer().fit(people, w["place"], means).estimate(by="age").to_frame("pandas")
+    columns = {"age": w["age"].astype(int).astype(str), "school": w["school"].astype(int).astype(str)}
+    people = cl.People(pd.DataFrame({**columns, "place": w["place"]}), by="place")
+    places = cl.Places({"place": np.arange(60), "ill": w["share"]}, by="place", means=["ill"])
+    found = cl.CrossLevelImputer().fit(people, places).estimate(by="age").to_frame("pandas")
     found = found.sort_values(found.columns[found.columns.get_loc("estimate") - 1])
     return {"estimate": found["estimate"], "low": found["conf_low"], "high": found["conf_high"]}
 
@@ -108,10 +109,18 @@ def _table(found: Any) -> Answer:
     return {"estimate": found["estimate"], "low": found["conf_low"], "high": found["conf_high"]}
 
 
+def _counts(w: World) -> Any:
+    import crosslevel as cl
+
+    names = {side: [f"{side} {j}" for j in range(w[side].shape[1])] for side in ("groups", "outcomes")}
+    data = {name: w[side][:, j] for side, own in names.items() for j, name in enumerate(own)}
+    return cl.Counts(data, **names)
+
+
 def ours_king(w: World) -> Answer:
     import crosslevel as cl
 
-    return _table(cl.ecological.king(w["groups"], w["outcomes"]))
+    return _table(cl.ecological.king(_counts(w)))
 
 
 def peer_king(w: World) -> Answer:
@@ -128,9 +137,7 @@ def peer_king(w: World) -> Answer:
 def ours_dirichlet(w: World) -> Answer:
     import crosslevel as cl
 
-    return _table(
-        cl.ecological.multinomial_dirichlet(w["groups"], w["outcomes"], contextual_slope=0, contextual_slope_sd=0)
-    )
+    return _table(cl.ecological.multinomial_dirichlet(_counts(w), contextual_slope=(0, 0)))
 
 
 def peer_dirichlet(w: World) -> Answer:
@@ -146,7 +153,7 @@ def peer_dirichlet(w: World) -> Answer:
 def ours_rxc(w: World) -> Answer:
     import crosslevel as cl
 
-    return _table(cl.ecological.rxc(w["groups"], w["outcomes"], kind="demographic"))
+    return _table(cl.ecological.rxc(_counts(w), kind="demographic"))
 
 
 SAMPLING: dict[str, Any] = {

@@ -28,9 +28,11 @@ ballots = np.array(
     [[rng.multinomial(n, p) for n, p in zip(*unit, strict=True)] for unit in zip(people, rates, strict=True)]
 )
 units = [f"precinct {i:02d}" for i in range(side * side)]
-X, T = dict(zip(groups, people.T, strict=True)), dict(zip(outcomes, ballots.sum(axis=1).T, strict=True))
+columns = np.column_stack([people, ballots.sum(axis=1)])
+data = {"precinct": units, **dict(zip([*groups, *outcomes], columns.T, strict=True))}
+counts = cl.Counts(data, unit="precinct", groups=groups, outcomes=outcomes)
 
-found = cl.ecological.rxc(X, T, units=units)
+found = cl.ecological.rxc(counts)
 charts.transfers(found)
 
 # %%
@@ -71,7 +73,7 @@ truth = {
     "truth": np.repeat(ballots.sum(axis=0) / people.sum(axis=0)[:, None], 4),
 }
 methods = ["neighborhood", "goodman", "rxc_em", "rxc"]
-charts.methods(cl.ecological.compare(X, T, methods).with_truth(truth))
+charts.methods(cl.ecological.compare(counts, methods).with_truth(truth))
 
 # %%
 # Where the answer comes from: the estimate of every precinct, and how much the counts leave open there.

@@ -22,16 +22,17 @@ school = rng.binomial(3, 1 / (1 + np.exp(-0.7 * tilt[place, 1]))) + 1
 own = 0.25 * rng.normal(size=n_places)
 chance = 1 / (1 + np.exp(1.2 - 0.6 * (age - 3.5) + 0.4 * (school - 2.5) - own[place]))
 ill = (rng.random(len(place)) < chance).astype(float)
-X = pa.table({"age": age, "school": school})
-means = pa.table({"place": np.arange(n_places), "ill": np.bincount(place, ill) / size})
-where = pa.table({"place": place})
+X = pa.table({"age": age, "school": school, "place": place})
+people = cl.People(X, by="place")
+means = {"place": np.arange(n_places), "ill": np.bincount(place, ill) / size}
+places = cl.Places(means, by="place", means=["ill"])
 
 # %%
-# One model of persons, fitted to forty numbers. Every method stands beside what needs none; each half of the people is imputed from the
-# means of the other half, so that no chance is shared with what is scored.
-link = cl.imputation.CrossLevelImputer().fit(X, where, means)
-table = cl.imputation.evaluate(X, where, ill, {"CrossLevelImputer": cl.CrossLevelImputer()}, aggregates_from="disjoint")
-print(table.table.select(["method", "estimate", "lift", "auc", "uses_truth"]).to_pandas().round(3))
+# One model of persons, fitted to forty numbers: how likely is each person's answer, beside the mean of the place?
+link = cl.CrossLevelImputer().fit(people, places)
+imputed = link.transform(people)["ill"].to_numpy()
+for name, p in (("mean of the place", means["ill"][place]), ("imputed", imputed), ("true chance", chance)):
+    print(f"{name}: mean log-likelihood {np.log(np.where(ill == 1, p, 1 - p)).mean():.4f}")
 
 # %%
 # Means by age, and by age and schooling: imputed, with intervals, against what the places of the same people would say. On the dashed line
@@ -44,7 +45,6 @@ for ax, by in zip(axes, (["age"], ["age", "school"]), strict=True):
 
 # %%
 # Completed data sets: each has the published means, and a statistic is pooled over them by Rubin's rules.
-draws = link.sample(X, where, n_draws=10)
 old = age >= 5
 
 
@@ -53,11 +53,11 @@ def difference(u):
     return a.mean() - b.mean(), np.sqrt(a.var() / len(a) + b.var() / len(b))
 
 
-pooled = cl.imputation.pool_statistic(draws, difference, names=["old minus young"])
+pooled = cl.imputation.pool([difference(u) for u in link.sample(people, n_draws=10)], names=["old minus young"])
 print(pooled.summary())
 print(f"the truth: {ill[old].mean() - ill[~old].mean():.3f}")
 
 # %%
 # Clusters of people instead, for those who want to know what kinds there are.
-clusters = cl.CUDIA(3, method="two_stage").fit(X, where, means).clusters()
+clusters = cl.CUDIA(3, method="two_stage").fit(people, places).clusters()
 clusters.plot("clusters")

@@ -34,27 +34,28 @@ for (race, age), rate in kinds.items():
     dem[race, age] = rng.binomial(counts[race, age], lean)
 
 
+votes = sum(dem.values())
+outcomes = {"dem": votes, "rep": sum(counts.values()) - votes}
+
+
 def table(position):
     """Counts by race (0) or by age (1), with the true share of each."""
     names = list(dict.fromkeys(kind[position] for kind in kinds))
     groups = pd.DataFrame({g: sum(c for k, c in counts.items() if k[position] == g) for g in names})
     true = {g: sum(d for k, d in dem.items() if k[position] == g).sum() / groups[g].sum() for g in names}
-    return groups, true
+    return cl.Counts({**groups, **outcomes}, groups=names, outcomes=["dem", "rep"]), true
 
-
-votes = sum(dem.values())
-outcomes = pd.DataFrame({"dem": votes, "rep": sum(counts.values()) - votes})
 
 # %%
 # By race, whose shares differ widely between precincts.
-groups, truth = table(0)
-print(cl.ecological.compare(groups, outcomes, methods=["neighborhood", "goodman", "rxc"]).summary())
+by_race, truth = table(0)
+print(cl.ecological.compare(by_race, methods=["neighborhood", "goodman", "rxc"]).summary())
 print("truth", {g: round(float(v), 3) for g, v in truth.items()})
 
 # %%
 # By age, whose shares differ little: bounds and intervals are wide, and say so.
-groups, truth = table(1)
-found = cl.ecological.rxc(groups, outcomes, kind="demographic")
+by_age, truth = table(1)
+found = cl.ecological.rxc(by_age, kind="demographic")
 print(found.summary())
 print("truth", {g: round(float(v), 3) for g, v in truth.items()})
 found.plot()

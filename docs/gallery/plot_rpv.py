@@ -29,13 +29,9 @@ for office, (black, white) in rates.items():
         votes += [rng.multinomial(k, [*q, 1 - q.sum()])[:3] for k, q in zip(people[:, g], p, strict=True)]
     frame |= {f"{office}: Ames": votes[:, 0], f"{office}: Brown": votes[:, 1], f"{office}: all": votes.sum(axis=1)}
 
-study = cl.ecological.rpv(
-    frame,
-    groups={"Black": "black", "white": "white"},
-    contests={o: {"Ames": f"{o}: Ames", "Brown": f"{o}: Brown"} for o in rates},
-    unit="precinct",
-    total_outcomes={o: f"{o}: all" for o in rates},
-)
+counts = cl.Counts(frame, unit="precinct", groups={"Black": "black", "white": "white"})
+contests = {o: {"Ames": f"{o}: Ames", "Brown": f"{o}: Brown", "total": f"{o}: all"} for o in rates}
+study = cl.ecological.rpv(counts, contests)
 print("\n".join(study.sentences()))
 
 # %%
@@ -50,4 +46,4 @@ charts.methods(study.contests["Sheriff"].comparison)
 # %%
 # A proposed district of the precincts in which most people are Black: would the candidate of Black voters have won there?
 inside = [name for name, s in zip(frame["precinct"], share, strict=True) if s > 0.5]
-print("\n".join(cl.ecological.performance(study, {"proposed": inside}, "Black").diagnostics["findings"]))
+print("\n".join(study.performance({"proposed": inside}, "Black").diagnostics["findings"]))

@@ -29,9 +29,9 @@ cells = np.array(
 )
 after = cells.sum(axis=1)
 
-found = cl.ecological.rxc(
-    pd.DataFrame(before, columns=[f"{p} before" for p in parties]), pd.DataFrame(after, columns=parties), kind="votes"
-)
+first = [f"{p} before" for p in parties]
+data = pd.DataFrame(np.column_stack([before, after]), columns=[*first, *parties])
+found = cl.ecological.rxc(cl.Counts(data, groups=first, outcomes=parties), kind="votes")
 print(found.pivot())
 
 # %%

@@ -19,8 +19,10 @@ from crosslevel.binned.regions.polygons import Polygons as Polygons
 from crosslevel.binned.regions.simplices import Simplices as Simplices
 from crosslevel.data.audit import audit as audit
 from crosslevel.data.bags import Bags as Bags
+from crosslevel.data.counts import Counts as Counts
 from crosslevel.data.people import People as People
 from crosslevel.data.place_columns import GroupCounts as GroupCounts
+from crosslevel.data.places import Means as Means
 from crosslevel.data.places import Places as Places
 from crosslevel.data.surveys import PublishedShares as PublishedShares
 from crosslevel.data.surveys import Survey as Survey

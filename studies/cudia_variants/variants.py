@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from crosslevel.data.cells import gather
+import crosslevel as cl
 from crosslevel.imputation.cudia import fit as ways
 from crosslevel.imputation.cudia.chain import accept_mix, draw_clusters, propose_mix
 from crosslevel.imputation.cudia.estimator import CUDIA
-from crosslevel.imputation.cudia.hard import fit_hard
+from crosslevel.imputation.cudia.fit import fit_hard
 from crosslevel.imputation.cudia.impute import Crowd, expected_values, probabilities
 from crosslevel.imputation.cudia.mixture import (
     fit_mixture,
@@ -37,7 +37,7 @@ from crosslevel.imputation.cudia.mixture import (
     regress,
 )
 from crosslevel.imputation.cudia.model import Fit, Parameters, Problem, build
-from crosslevel.imputation.inputs import read_fit
+from crosslevel.imputation.inputs import read_fit, read_rows
 
 FloatArray = npt.NDArray[np.float64]
 COLUMNS = ["age_group", "bmi_cat", "education", "income"]
@@ -61,13 +61,20 @@ class Choice:
     effective_df: float
 
 
+def nouns(X: Mapping[str, Any], group: Any, means: FloatArray) -> tuple[cl.People, cl.Places]:
+    """People with their group, and the mean of every group."""
+    places = cl.Places({"group": np.unique(group), "u": means}, by="group", means=["u"])
+    return cl.People({**X, "group": group}, by="group", columns=list(X)), places
+
+
 class Tried:
     """A problem whose mixtures are fitted once for each number of clusters, as ``CUDIA(random_state=0)`` fits them."""
 
-    def __init__(self, X: Any, group: Any, means: Any) -> None:
-        given = read_fit(X, group, means, allow_missing=True)
-        self.cells = gather(given.people.X, given.people.group)
-        self.problem = build(given, self.cells, "auto", "cudia")
+    def __init__(self, X: Mapping[str, Any], group: Any, means: FloatArray) -> None:
+        people, places = nouns(X, group, means)
+        given = read_fit(people, places, allow_missing=True)
+        self.cells = read_rows(people, given.schema, allow_missing=True).cells
+        self.problem = build(given, "auto", "cudia")
         self.seed, self.mixtures = int(np.random.default_rng(0).integers(2**63)), {}
 
     def mixture(self, K: int) -> Fit:
@@ -238,9 +245,10 @@ def priors_of_mixes(seeds: int) -> str:
     errors: dict[str, list[float]] = {name: [] for name in made}
     for seed in range(seeds):
         x, u, group, s = paper_world(seed)
+        people, places = nouns({"x": x}, group, s)
         for name, options in made.items():
-            model = CUDIA(2, n_restarts=3, allow_unconverged=True, **options).fit({"x": x}, group, s)
-            errors[name].append(float(np.mean((u - model.transform({"x": x}, group)[:, 0]) ** 2)))
+            model = CUDIA(2, n_restarts=3, allow_unconverged=True, **options).fit(people, places)
+            errors[name].append(float(np.mean((u - model.transform(people)["u"].to_numpy()) ** 2)))
     rows = [[n, f"{np.mean(e):.4f}", f"{np.std(e, ddof=1):.4f}"] for n, e in errors.items()]
     return lay(["prior of the mixes", "MSE", "sd over seeds"], rows)
 

@@ -46,7 +46,9 @@ def columns_of(people: pd.DataFrame, level: str) -> dict[str, FloatArray]:
     x, naive = people[SEEN], people[[level]].merge(means, on=level)[HIDDEN].to_numpy()
     group = pd.get_dummies(people[level]).to_numpy(float)
     cell = pd.get_dummies(x.astype(str).agg("-".join, axis=1)).to_numpy(float)
-    imputed = {n: make().fit(x, people[level], means).transform(x, people[level]) for n, make in IMPUTERS.items()}
+    known = cl.People(people, by=level, columns=SEEN)
+    places = cl.Places(means, by=level, means=HIDDEN)
+    imputed = {n: make().fit(known, places).transform(known).to_numpy() for n, make in IMPUTERS.items()}
     alone = {"group means": naive, **imputed, "true values": people[HIDDEN].to_numpy(float)}
     beside = {f"x + {name}": np.hstack([x, values]) for name, values in alone.items()}
     rows = {"x": x.to_numpy(float), "x + group": np.hstack([x, group]), **beside}

@@ -28,7 +28,6 @@ from crosslevel.ecological.tables.dirichlet.sampler import _Chain
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, log_posterior, tomography_lines
 from crosslevel.ecological.tables.king.mode import Mode, find_mode, limits
 from crosslevel.ecological.tables.king.simulation import draw_parameters, draw_units
-from crosslevel.ecological.tables.unit_tables import unit_tables
 
 BATCH, PRIOR, SPREAD, TURNS = 100, (4.0, 2.0), 1.0, 3
 R_SAYS = {"ei_matproii": (0.5682, 0.0244), "eco_reg": (0.6229, 0.034)}
@@ -122,7 +121,7 @@ class Learning(_Chain):
 
 def measure_learned(known: Known) -> float:
     """Give the percent of people whom the posterior mean under a learned prior puts in a wrong cell."""
-    tables = unit_tables(*known.tables)
+    tables = known.counts.tables
     effect, mean = ContextualEffect(np.zeros(tables.T.shape), 0.0, 0.0), 0.0
     for seed in np.random.SeedSequence(PLAN.seed).spawn(PLAN.chains):
         chain = Learning.start(tables.X, tables.T, PRIOR, effect, np.random.default_rng(seed), 1)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from crosslevel.binned import BinnedGP, Boxes, Intervals
-from crosslevel.binned.regions.base import align_to_regions
+from crosslevel.binned.regions.matching import align_to_regions
 from crosslevel.errors import InputError
 
 LOWER, UPPER = np.array([0.0, 20, 40, 60]), np.array([20.0, 40, 60, 90])

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from crosslevel import ecological, report
+from crosslevel import Counts, ecological, report
 
 pytestmark = pytest.mark.browser
 
@@ -33,9 +33,8 @@ def exhibit():
         "School board, at large": {name: f"c{k}" for k, name in enumerate(names)},
         "Runoff": {"Smith": "c1", "Jones": "c2"},
     }
-    study = ecological.rpv(
-        frame, dict(zip(groups, (f"g{j}" for j in range(5)), strict=True)), contests, "unit", methods=["goodman", "rxc"]
-    )
+    counts = Counts(frame, unit="unit", groups={name: f"g{j}" for j, name in enumerate(groups)})
+    study = ecological.rpv(counts, contests, methods=["goodman", "rxc"])
     return report(study, template="exhibit")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological, report
 from crosslevel.results import Estimates, Provenance
@@ -207,11 +208,8 @@ def test_places_without_polygons_are_dots(visit, drawn, by_place):
 
 
 def test_methods_stand_side_by_side(visit, drawn):
-    found = ecological.compare(
-        {"young": [30, 90, 50], "old": [70, 10, 50]},
-        {"yes": [80, 20, 60], "no": [20, 80, 40]},
-        ["goodman", "rxc_em", "bounds"],
-    )
+    people, votes = {"young": [30, 90, 50], "old": [70, 10, 50]}, {"yes": [80, 20, 60], "no": [20, 80, 40]}
+    found = ecological.compare(counted(people, votes), ["goodman", "rxc_em", "bounds"])
     page = visit(report(found))
     chart = drawn(page, 0)
     assert chart.locator("g.mark-symbol.role-mark path").count() == len(found.select(method=["goodman", "rxc_em"]))

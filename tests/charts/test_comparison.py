@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.charts import methods
@@ -11,7 +12,7 @@ from crosslevel.charts.style import CYCLE
 @pytest.fixture(scope="module")
 def both():
     people, votes = {"x": [10, 40, 70, 90], "y": [90, 60, 30, 10]}, {"a": [25, 36, 48, 55], "b": [75, 64, 52, 45]}
-    return ecological.compare(people, votes, methods=["bounds", "neighborhood", "goodman"])
+    return ecological.compare(counted(people, votes), methods=["bounds", "neighborhood", "goodman"])
 
 
 def test_each_method_is_drawn_at_its_numbers_in_front_of_the_bounds(both):
@@ -50,10 +51,10 @@ def test_truth_is_a_line_through_the_methods(both):
 def test_a_regression_outside_zero_to_one_gets_arrows_at_the_ends_of_the_axis():
     people = {"x": [95, 80, 60, 30, 10, 50], "y": [5, 20, 40, 70, 90, 50]}
     votes = {"a": [92, 83, 52, 22, 1, 40], "b": [8, 17, 48, 78, 99, 60]}
-    found = ecological.goodman(people, votes)
+    found = ecological.goodman(counted(people, votes))
     outside = found["estimate"][(found["estimate"] < 0) | (found["estimate"] > 1)]
     assert len(outside) == 2
-    for ax in (methods(ecological.compare(people, votes, ["bounds", "goodman"])), found.plot()):
+    for ax in (methods(ecological.compare(counted(people, votes), methods=["bounds", "goodman"])), found.plot()):
         assert ax.get_xlim() == (0.0, 1.0)
         at = {marker: [] for marker in "<>"}
         for line in ax.lines:

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from tests import built
+from tests.ecological.margins import counted
 
 from crosslevel import charts, ecological
 from crosslevel.binned import BinnedCountGP, Intervals
@@ -19,7 +20,7 @@ X, T = np.array([[10, 90], [40, 60], [70, 30]]), np.array([[25, 75], [36, 64], [
 
 
 def units():
-    return ecological.neighborhood(PEOPLE, VOTES, units=["u", "v", "w"])
+    return ecological.neighborhood(counted(PEOPLE, VOTES, units=["u", "v", "w"]))
 
 
 def squares_of(*names):
@@ -39,7 +40,7 @@ REFUSED = {
     "bags of no size": lambda: charts.predicted_bags(built.labels(), sizes=(2000, 3000)),
     "bags without truth": lambda: charts.predicted_bags(built.labels(truth=False)),
     "calibration of bags": lambda: charts.bag_calibration(built.labels()),
-    "methods of one": lambda: charts.methods(ecological.bounds(PEOPLE, VOTES)),
+    "methods of one": lambda: charts.methods(ecological.bounds(counted(PEOPLE, VOTES))),
     "methods, no cells": lambda: charts.methods(built.comparison(), max_cells=0),
     "context of none": lambda: charts.contextual_variance(built.cells()),
     "context, no lines": lambda: charts.contextual_variance(built.context(), max_lines=0),

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.path import Path
+from tests.ecological.margins import counted
 
 from crosslevel.charts.tomography import _points, tomography, xt
 from crosslevel.ecological.tables.baselines import neighborhood
 from crosslevel.ecological.tables.king.estimator import king
-from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ GROUPS, OUTCOMES = pd.DataFrame(X, columns=["young", "old"]), pd.DataFrame(T, co
 
 @pytest.fixture(scope="module")
 def fitted():
-    return king(GROUPS, OUTCOMES, n_draws=200, units=[f"u{i}" for i in range(25)])
+    return king(counted(GROUPS, OUTCOMES, units=[f"u{i}" for i in range(25)]), n_draws=200)
 
 
 def labels(ax):
@@ -74,7 +74,7 @@ def test_contours_hold_their_share_of_the_cut_distribution(fitted):
 
 def test_estimates_alone_and_checked_tables_draw_the_same_lines(fitted):
     from_counts = np.array(tomography(GROUPS, OUTCOMES).collections[0].get_segments())
-    for given in (fitted, unit_tables(GROUPS, OUTCOMES)):
+    for given in (fitted, counted(GROUPS, OUTCOMES)):
         np.testing.assert_allclose(np.array(tomography(given).collections[0].get_segments()), from_counts, atol=1e-9)
 
 
@@ -82,7 +82,7 @@ def test_named_units_stand_out_and_other_methods_give_points_without_contours(fi
     ax = tomography(fitted, units=["u3", "u7"])
     lines = [c for c in ax.collections if isinstance(c, LineCollection)]
     np.testing.assert_allclose(np.array(lines[1].get_segments()), np.array(lines[0].get_segments())[[3, 7]])
-    ax = tomography(GROUPS, OUTCOMES, estimates=neighborhood(GROUPS, OUTCOMES), legend=False)
+    ax = tomography(GROUPS, OUTCOMES, estimates=neighborhood(counted(GROUPS, OUTCOMES)), legend=False)
     assert labels(ax) == ["what totals allow", "estimate"]
     assert ax.get_legend() is None
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.charts import choropleth, unit_map
@@ -20,7 +21,7 @@ MAP = {name: square(i) for i, name in enumerate("uvw")}
 
 @pytest.fixture(scope="module")
 def result():
-    return ecological.neighborhood(PEOPLE, VOTES, units=["u", "v", "w"])
+    return ecological.neighborhood(counted(PEOPLE, VOTES, units=["u", "v", "w"]))
 
 
 def shown(ax):
@@ -51,7 +52,7 @@ def test_other_columns_and_geojson(result):
 
 
 def test_districts_with_units_of_the_same_name_are_told_apart():
-    units = ecological.neighborhood(PEOPLE, VOTES, units=["u", "v", "w"]).units
+    units = ecological.neighborhood(counted(PEOPLE, VOTES, units=["u", "v", "w"])).units
     columns = {n: units.table[n] for n in units.table.column_names}
     doubled = {n: [*c.to_pylist(), *c.to_pylist()] for n, c in columns.items()} | {"district": ["n"] * 12 + ["s"] * 12}
     pooled = type(units).build(

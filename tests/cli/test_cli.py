@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological, load, save
@@ -41,7 +42,7 @@ def crosslevel_here_fixture(request):
 
 @pytest.fixture(scope="module")
 def found():
-    return ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    return ecological.bounds(counted({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]}))
 
 
 def test_help_names_the_verbs_and_imports_no_numerics():

@@ -6,6 +6,7 @@ import json
 
 import pyarrow.csv as pacsv
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel.cli.job import OUTPUT, Job, file_stem
@@ -18,7 +19,7 @@ def job(**told):
 
 @pytest.fixture(scope="module")
 def found():
-    return cl.ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    return cl.ecological.bounds(counted({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]}))
 
 
 def test_answers_are_written_twice_and_named(tmp_path, found):

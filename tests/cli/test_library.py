@@ -17,7 +17,6 @@ import pytest
 import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.data.simulate import nation
-from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.results import Estimates
 
 
@@ -66,9 +65,9 @@ def write_units(where: Path) -> pd.DataFrame:
 
 
 def ask_table(units: pd.DataFrame) -> dict[str, Estimates]:
-    tables = ecological.table_from_frame(units, ["white", "black"], ["dem", "rep"], "precinct")
+    counts = cl.Counts(units, unit="precinct", groups=["white", "black"], outcomes=["dem", "rep"])
     methods = {"goodman": {"weights": "equal"}, "rxc": {}}
-    return {"comparison": ecological.compare(tables, methods=methods, level=0.8)}
+    return {"comparison": ecological.compare(counts, methods=methods, level=0.8)}
 
 
 def write_bags(where: Path) -> Any:
@@ -114,17 +113,15 @@ def write_imputed(where: Path) -> Any:
     means = ill.astype(float)
     means = pd.DataFrame({"place": people["place"], "ill": means}).groupby("place").mean().reset_index().assign(se=0.05)
     people.to_parquet(where / "people.parquet", row_group_size=500)
-    means.to_csv(where / "means.csv", index=False)
+    means.to_csv(where / "places.csv", index=False)
     return people, means
 
 
 def ask_impute(world: Any) -> dict[str, Estimates]:
     people, means = world
-    kept = people[people["age"] >= 1]
-    errors = means[["place", "se"]].rename(columns={"se": "ill"})
-    model = CrossLevelImputer().fit(
-        kept[["age", "school"]], kept[["place"]], means[["place", "ill"]], kept["w"], errors
-    )
+    known = cl.People(people, by="place", weight="w", columns=["age", "school"], where="age >= 1")
+    told = cl.Means("ill", se={"ill": "se"}, of="population")
+    model = cl.CrossLevelImputer().fit(known, cl.Places(means, by="place", means=told))
     return {
         "age-school": model.estimate(by=["age", "school"], level=0.9),
         "place": model.estimate(by="place", level=0.9),
@@ -133,8 +130,9 @@ def ask_impute(world: Any) -> dict[str, Estimates]:
 
 def ask_clusters(world: Any) -> dict[str, Estimates]:
     people, means = world
-    model = CUDIA(2, "map", random_state=4).fit(people[["age", "school"]], people[["place"]], means[["place", "ill"]])
-    return {"age": model.estimate("age", people[["age", "school"]], people[["place"]], n_draws=100)}
+    known = cl.People(people, by="place", columns=["age", "school"])
+    model = cl.CUDIA(2, "map", random_state=4).fit(known, cl.Places(means, by="place", means="ill"))
+    return {"age": model.estimate("age", n_draws=100)}
 
 
 def write_rows(where: Path) -> pd.DataFrame:
@@ -179,15 +177,15 @@ VERBS = [
     Verb("binned", "binned ages.csv --lower lo --upper hi --total n --at 18-25 --at 26-40 --level 0.9", write_bins, ask_binned),
     Verb(
         "impute",
-        "impute people.parquet means.csv --partition place --impute ill --columns age --columns school --weight w --se ill=se --by "
-        "age*school --by place --where age>=1 --level 0.9 --imputations 0",
+        "impute people.parquet places.csv --by place --means ill --columns age --columns school --weight w --se ill=se --of population "
+        "--estimate age*school --estimate place --where age>=1 --level 0.9 --imputations 0",
         write_imputed,
         ask_impute,
     ),
     Verb(
         "clusters",
-        "impute people.parquet means.csv --partition place --impute ill --columns age --columns school --model cudia --n-clusters 2 "
-        "--method map --seed 4 --by age --imputations 0",
+        "impute people.parquet places.csv --by place --means ill --columns age --columns school --model cudia --n-clusters 2 "
+        "--method map --seed 4 --estimate age --imputations 0",
         write_imputed,
         ask_clusters,
     ),

@@ -6,6 +6,7 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import ecological
@@ -18,7 +19,7 @@ PLACES = ["north", "south", "west"]
 def folder(tmp_path_factory):
     """Saved results of several kinds, and a map."""
     folder = tmp_path_factory.mktemp("results")
-    found = ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    found = ecological.bounds(counted({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]}))
     cl.save(found, folder / "bounds.crosslevel")
     (folder / "bounds.json").write_text(found.to_json())
     rng = np.random.default_rng(0)

@@ -37,10 +37,11 @@ def test_in_bags():
 
 
 def test_in_imputation():
-    means = pd.DataFrame({"town": np.arange(30), "ill": np.linspace(0.1, 0.4, 30)})
-    factor = cl.CrossLevelImputer().fit(FACTOR, TOWN, means).transform(FACTOR, TOWN)
-    named = cl.CrossLevelImputer(categorical=["code"]).fit(NUMBER, TOWN, means).transform(NUMBER, TOWN)
-    np.testing.assert_allclose(factor, named)
+    means = cl.Places({"town": np.arange(30), "ill": np.linspace(0.1, 0.4, 30)}, by="town", means="ill")
+    factor = cl.People(FACTOR.assign(town=TOWN), by="town")
+    named = cl.People(NUMBER.assign(town=TOWN), by="town", categorical=["code"])
+    one, other = (cl.CrossLevelImputer().fit(people, means).transform(people)["ill"] for people in (factor, named))
+    np.testing.assert_allclose(one, other)
 
 
 def test_in_kernel_regression():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
@@ -13,7 +14,7 @@ from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
 from crosslevel.distribution import BayesianLinear
 from crosslevel.errors import CrosslevelError, InputError
-from crosslevel.imputation import evaluate, pool
+from crosslevel.imputation import pool
 from crosslevel.imputation.estimate import subgroups
 
 SQUARES = cl.Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(4)])
@@ -32,16 +33,16 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
     "call",
     [
         lambda: krls.KRLS(reference="text").fit({"arm": list("ab") * 10}, Y),
-        lambda: ecological.rxc(GROUPS, GROUPS, symmetric=5e-324),
-        lambda: ecological.car_test(GROUPS, OUTCOMES, n_draws=10**30),
+        lambda: ecological.rxc(counted(GROUPS, GROUPS), contextual_slope=5e-324),
+        lambda: ecological.car_test(counted(GROUPS, OUTCOMES), n_draws=10**30),
         lambda: cl.MeanEmbedding(n_features=10**30).fit(KNOWN),
         lambda: nation(10**30, 5),
         lambda: BayesianLinear(bandwidth=5e-324).fit(list(X[:, None]), Y),
         lambda: read_county_votes("votes.csv", year="last"),
-        lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j),
-        lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"),
-        lambda: ecological.king(GROUPS, OUTCOMES, esigma=5e-324),
-        lambda: cl.Polygons.join(SQUARES, None),
+        lambda: cl.CrossLevelImputer().fit(KNOWN, PLACES),
+        lambda: cl.CUDIA().fit(KNOWN, TOTALS),
+        lambda: cl.Means("ill", se="text"),
+        lambda: ecological.king(counted(GROUPS, OUTCOMES), prior=(0.5, 5e-324, 0.5)),
         lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"),
         lambda: cl.Intervals.single_years(None, 3),
         lambda: cl.MeanEmbedding(unknown=2.5).fit(cl.People({"p": [1, 2], "x": [1.0, 2.0]}, by="p")),
@@ -56,7 +57,7 @@ OUTCOMES = {"yes": [10, 40, 70], "no": [90, 60, 30]}
         lambda: cl.Bags.from_list([[1.0]], weights=2.5),
         lambda: cl.load(2.5),
         lambda: cl.People({"x": [1]}, columns=2.5),
-        lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"),
+        lambda: pool([(1.0, 1.0), (2.0, 1.0)], n_complete="many"),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5),
         lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]),
         lambda: charts.effect_distributions([[1.0]], ["a"], weights="text"),

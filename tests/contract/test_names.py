@@ -54,11 +54,6 @@ def _krls(**given: Any) -> Any:
     return cl.KRLS(missing="error").fit(X, **{"y": Y, **given}).effects()["std_error"]
 
 
-def _imputed(**given: Any) -> Any:
-    known = {"partition": PLACE, "aggregates": MEAN, **given}
-    return cl.CrossLevelImputer().fit(X, **known).transform(X, known["partition"])
-
-
 def _binned(regions: Any = BINS, **given: Any) -> Any:
     known = {"y": EVENTS, "quantity": "mean", **given}
     return cl.BinnedGP(**GIVEN_BINS).fit(regions, **known).estimate()["estimate"]
@@ -74,12 +69,6 @@ DOORS = [
     Door("KRLS cluster", PLACE, lambda v: _krls(cluster=v)),
     Door("KRLS cluster, a frame", PLACE.to_frame(), lambda v: _krls(cluster=v)),
     Door("KRLS.score y", Y, lambda v: cl.KRLS().fit(X, Y).score(X, v)),
-    Door("CrossLevelImputer partition", PLACE, lambda v: _imputed(partition=v)),
-    Door("CrossLevelImputer partition, a frame", PLACE.to_frame(), lambda v: _imputed(partition=v)),
-    Door("CrossLevelImputer aggregates", MEAN, lambda v: _imputed(aggregates=v)),
-    Door("CrossLevelImputer sample_weight", COUNT, lambda v: _imputed(sample_weight=v)),
-    Door("CUDIA partition", PLACE, lambda v: cl.CUDIA(n_clusters=2, method="map").fit(X, v, MEAN).transform(X, v)),
-    Door("evaluate truth", X["a"] > 0, lambda v: cl.imputation.evaluate(X.round(), PLACE, v)["estimate"]),
     Door("BayesianLinear y", SHARE, lambda v: _linear().fit(BAGS, v).predict(BAGS)),
     Door("BayesianLinear y, bags of one", Y, lambda v: _linear().fit(X, v).predict(X)),
     Door("MeanShrinkage y", SHARE, lambda v: cl.MeanShrinkage(n_landmarks=5).fit(BAGS, v).predict(BAGS)),
@@ -87,20 +76,6 @@ DOORS = [
     Door("score y", SHARE, lambda v: _linear().fit(BAGS, SHARE).score(BAGS, v)),
     Door("score sample_weight", RISK, lambda v: _linear().fit(BAGS, SHARE).score(BAGS, SHARE, v)),
     Door("Bags weights", COUNT, lambda v: cl.Bags(X, [0, 20, ROWS], weights=v).mean()),
-    Door("rxc outcomes", VOTES, lambda v: cl.ecological.rxc(GROUPS, v)["estimate"]),
-    Door("goodman outcomes", VOTES, lambda v: cl.ecological.goodman(GROUPS, v)["estimate"]),
-    Door(
-        "unit_tables total",
-        PEOPLE,
-        lambda v: cl.ecological.unit_tables(GROUPS.div(PEOPLE, axis=0), VOTES.div(PEOPLE, axis=0), total=v).X,
-    ),
-    Door("king zb", RISK.to_frame("z"), lambda v: cl.ecological.king(GROUPS, VOTES, zb=v, n_draws=50)["estimate"]),
-    Door("car_test covariates", RISK.to_frame("z"), lambda v: cl.ecological.car_test(GROUPS, VOTES, v)["p_value"]),
-    Door(
-        "sensitivity covariates",
-        RISK.to_frame("z"),
-        lambda v: cl.ecological.sensitivity(cl.ecological.goodman(GROUPS, VOTES), covariates=v)["bench_low"],
-    ),
     Door("BinnedGP y, polygons", EVENTS, lambda v: _binned(TOWNS, y=v)),
     Door("BinnedGP sizes", RISK, lambda v: _binned(sizes=v)),
     Door("BinnedGP std_error", RISK, lambda v: _binned(std_error=v / 100)),
@@ -156,11 +131,6 @@ def test_labels_in_a_frame_with_the_key_column_are_matched_by_it(frame):
     names = frame({"town": [f"x{i}" for i in range(PLACES)], "share": SHARE.to_numpy()})
     with pytest.raises(CrosslevelError):
         _linear().fit(BAGS, names)
-
-
-def test_units_are_named_by_the_index_of_their_counts():
-    found = cl.ecological.goodman(GROUPS, VOTES)
-    assert list(dict.fromkeys(found.units["unit"].tolist())) == PLACE_NAMES
 
 
 def test_numbers_that_count_rows_are_names_once_they_are_shuffled():

@@ -91,3 +91,19 @@ def test_predictions_match_columns_by_name():
     other = cl.Bags.from_frame(frame.rename(columns={"code": "kode"}), by="town", columns=["age", "kode"])
     with pytest.raises(InputError):
         model.predict(other)
+
+
+def test_bags_of_people_are_those_of_their_table():
+    frame, _ = people(60)
+    frame = frame.assign(w=np.arange(60) % 4, code=np.arange(60) % 3, old=frame["age"] > 0)
+    kept = frame[frame["old"] & (frame["w"] > 0)]
+    whole = cl.People(frame, by="town", weight="w", columns=["age", "sex", "code"], categorical=["code"], where="old")
+    expected = cl.Bags.from_frame(kept, by="town", columns=["age", "code", "sex"], weight="w", categorical=["code"])
+    assert whole.bags() == expected
+    assert whole.bags(["age"]).columns == ("age",)
+    assert whole.bags(like=expected) == expected
+    for refused in ({"columns": ["nobody"]}, {"columns": ["town"]}, {"like": expected, "columns": ["age"]}):
+        with pytest.raises(InputError):
+            whole.bags(**refused)
+    with pytest.raises(InputError):
+        cl.People(frame).bags()

@@ -22,6 +22,7 @@ TOWNS = {"town": ["a", "b"], "yes": [3, 5], "all": [9, 9], "x": [0.1, 0.2], "lon
 NOUNS = {
     cl.People: {"data": ROWS, "by": "town", "weight": "w", "cluster": "home", "columns": ["age"], "where": "age > 40"},
     cl.Places: {"data": TOWNS, "by": "town", "successes": "yes", "trials": "all", "coords": ("lon", "lat")},
+    cl.Means: {"columns": "ill", "se": {"ill": "ill_se"}, "of": "population"},
     cl.GroupCounts: {"groups": {"race": {"white": "vap_white", "black": "vap_black"}}, "weight": "vap"},
     cl.Survey: {"data": ROWS, "outcome": "vote", "by": "town", "weight": "w", "name": "poll"},
     cl.PublishedShares: {"data": {"subgroup": ["sex = 2"], "dem": [300], "votes": [500]}},
@@ -39,6 +40,14 @@ REFUSED = [
     *((cl.Places, name, "nobody") for name in ("by", "successes", "trials", "population")),
     *((cl.Places, name, ["nobody"]) for name in ("outcomes", "covariates", "by", "successes")),
     *((cl.Places, "coords", value) for value in (("lon",), ("lon", "lat", "x"), ("lon", "nobody"), "lon", 3)),
+    *(
+        (cl.Places, "means", value)
+        for value in ("nobody", ["nobody"], [], 3, "town", cl.Means("yes", se={"yes": "nobody"}))
+    ),
+    *(
+        (cl.Means, name, value)
+        for name, value in (("columns", []), ("columns", ["a", "a"]), ("se", {"x": "y"}), ("se", "x"), ("of", "some"))
+    ),
     *((cl.Places, "by", None), (cl.Places, "data", 3), (cl.Places, "covariates", "yes")),
     *(
         (cl.GroupCounts, "groups", value)
@@ -71,7 +80,7 @@ def test_a_noun_fits_on_one_screen_and_is_made_again_with_other_words(noun):
     assert "\n" not in shown
     assert repr(replace(made)) == shown
     with pytest.raises(AttributeError):
-        made.weight = "other"
+        made.data = "other"
 
 
 def test_other_words_take_the_place_of_the_first():

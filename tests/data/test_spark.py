@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from crosslevel import EcologicalInference, MeanEmbedding, People, Places
+from crosslevel import CrossLevelImputer, EcologicalInference, MeanEmbedding, People, Places
 from crosslevel.data.simulate import nation
 from crosslevel.errors import InputError
 
@@ -80,3 +80,17 @@ def test_spark_embeds_what_duckdb_embeds(path, session):
     one, other = (model.transform(people, subgroups={"old": "age > 60"}) for people in (here, there))
     assert one.key_table.equals(other.key_table)
     np.testing.assert_allclose(other.values, one.values, atol=1e-9)
+
+
+def test_spark_imputes_what_duckdb_imputes(path, session):
+    share = {"region": WORLD.places["region"], "dem": np.divide(WORLD.places["dem"], WORLD.places["votes"])}
+    places, found = Places(share, by="region", means=["dem"]), []
+    for data in (path, session.read.parquet(str(path))):
+        people = People(data, **PEOPLE, categorical=["sex"])
+        model = CrossLevelImputer(n_restarts=0, missing="mean").fit(people, places)
+        tables = [model.estimate(["sex", "race"]), model.estimate("region", people), model.slopes()]
+        found.append([t[n] for t in tables for n in ("estimate", "std_error", "conf_low")])
+        found[-1].append(np.sort(model.transform(people)["dem"].to_numpy()))
+        found[-1].append(np.sort(model.predict_proba(people)[:, 1]))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)

@@ -64,7 +64,7 @@ def test_intervals_of_clusters_alone_are_narrower_and_hold_less(brfss, survey, e
     whole = brfss.hidden(survey, "diabetes", "state")
     data = brfss.Hidden(whole.X.select(["age_group", "bmi_cat"]), whole.partition, whole.y)
     model = cudia.cudia_methods()[cudia.TWO_STAGES]().set_params(n_clusters=2, n_restarts=2)
-    model.fit(data.X, data.partition, data.means)
+    model.fit(data.people, data.places)
     wide, narrow = (cudia.share_covered(model.set_params(place_sd=sd), data, 20) for sd in ("auto", 0.0))
     assert wide[1] > 2 * narrow[1]
     assert wide[2] >= narrow[2]

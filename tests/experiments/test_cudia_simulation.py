@@ -57,7 +57,7 @@ def test_the_printed_method_reaches_the_known_error(study):
     errors, oracle = [], []
     for seed in range(8):
         world = study.paper_world(seed)
-        model = CUDIA(2, method="printed", n_restarts=2, allow_unconverged=True).fit(world.X, world.group, world.s)
-        errors.append(study.mse(world, model.transform(world.X, world.group, match_means=False)[:, 0]))
+        model = CUDIA(2, method="printed", n_restarts=2, allow_unconverged=True).fit(world.people, world.places)
+        errors.append(study.mse(world, study.imputed(model, world.people, match_means=False)))
         oracle.append(study.mse(world, world.best))
     assert np.mean(errors) - np.mean(oracle) < 0.002

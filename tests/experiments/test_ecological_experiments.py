@@ -66,7 +66,7 @@ def court(experiment):
 
 def test_court_reports_are_scored_by_hand(court, study):
     """A truth that is the estimate is contained everywhere, and its largest cell is first."""
-    table = study.ecological.rxc(*study.TINY.tables, kind="votes")["count"].reshape(2, 2)
+    table = study.ecological.rxc(study.TINY.counts, kind="votes")["count"].reshape(2, 2)
     answers, chance, first = court.one_district(replace(study.TINY, truth=table))
     assert {name: len(held) for name, held in answers.items()} == dict(zip(answers, (4, 2, 2, 2), strict=True))
     assert all(all(held) for held in answers.values())

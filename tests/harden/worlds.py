@@ -17,10 +17,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 from tests.contract.cases.distribution import _draw
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import diagnostics, distribution, ecological, imputation
 from crosslevel.binned import interpolate
+from crosslevel.data.frames import to_arrow
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
 from crosslevel.results import SurveyDesign
@@ -380,25 +382,11 @@ def _hidden(rng: np.random.Generator) -> Data:
 
 
 def _imputed(make: Callable[[], Any], frames: dict[str, Any]) -> Answer:
-    people = frames["people"]
-    taken = [c for c in _names(people) if c in ("age", "sex")]
-    X = (
-        {c: people[c] for c in taken}
-        if isinstance(people, dict)
-        else people.select(taken)
-        if hasattr(people, "select")
-        else people[taken]
-    )
-    place = [str(v) for v in (people["place"].to_pylist() if isinstance(people, pa.Table) else people["place"])]
-    model = make().fit(X, place, frames["means"])
-    numbers = people["number"].to_pylist() if isinstance(people, pa.Table) else people["number"]
-    return {"key": np.array([str(v) for v in numbers]), "values": np.asarray(model.transform(X, place))}
-
-
-def _evaluated(frames: dict[str, Any]) -> Answer:
-    table = frames["people"]
-    frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
-    return _read(imputation.evaluate(frame[["age", "sex"]], frame["place"], frame["ill"].to_numpy()))
+    people, table = frames["people"], to_arrow(frames["people"])
+    known = cl.People(people, by="place", columns=[c for c in table.column_names if c in ("age", "sex")])
+    model = make().fit(known, cl.Places(frames["means"], by="place", means=["ill"]))
+    numbers = np.array([str(v) for v in table["number"].to_pylist()])
+    return {"key": numbers, "values": np.asarray(model.transform(known)["ill"], dtype=float)}
 
 
 # kernel regression -----------------------------------------------------------------------------------------------------------
@@ -437,14 +425,14 @@ def _units(groups: int, outcomes: int, rng: np.random.Generator) -> Data:
 
 
 def _table(function: Callable[..., Any], frames: dict[str, Any]) -> Answer:
-    found = function(frames["groups"], frames["outcomes"])
+    found = function(counted(frames["groups"], frames["outcomes"]))
     answer = {n: v for n, v in _read(found).items() if n in ("key", "estimate", "bound_low", "bound_high")}
     return answer
 
 
 def _after_rxc(function: Callable[..., Any], frames: dict[str, Any], **options: Any) -> Answer:
     """Ask a court's question of a table that ``rxc`` filled in."""
-    return _read(function(ecological.rxc(frames["groups"], frames["outcomes"]), **options))
+    return _read(function(ecological.rxc(counted(frames["groups"], frames["outcomes"])), **options))
 
 
 def _precincts(rng: np.random.Generator) -> Data:
@@ -463,7 +451,9 @@ def _precincts(rng: np.random.Generator) -> Data:
 def _polarized(frames: dict[str, Any]) -> Any:
     contests = {c: [n for n in _names(frames["precincts"]) if n.startswith(c)] for c in ("first", "second")}
     groups = [n for n in _names(frames["precincts"]) if n.startswith("g")]
-    return ecological.rpv(frames["precincts"], groups, contests, "unit", methods=["goodman", "rxc"], n_jobs=1)
+    return ecological.rpv(
+        cl.Counts(frames["precincts"], unit="unit", groups=groups), contests, methods=["goodman", "rxc"]
+    )
 
 
 def _summarized(frames: dict[str, Any]) -> Answer:
@@ -474,7 +464,7 @@ def _performed(frames: dict[str, Any]) -> Answer:
     districts: dict[str, list[str]] = {}
     for unit, district in zip(*(_column(frames["districts"], n) for n in ("unit", "district")), strict=True):
         districts.setdefault(f"district {district}", []).append(unit)
-    found = _read(ecological.performance(_polarized(frames), districts, "g1"))
+    found = _read(_polarized(frames).performance(districts, "g1"))
     kept = {n: found[n] for n in ("key", "estimate", "votes", "people", "group_people", "group_voters")}
     # shares of 400 draws, which columns in another order draw anew: two of them differ by a standard deviation of up to .035, so
     # that a difference of .17 is beyond chance; damped, since the tolerance is that of the counts beside them
@@ -492,15 +482,18 @@ def _counts_votes(data: Data, answer: Answer) -> str:
 
 
 def _compared(frames: dict[str, Any]) -> Answer:
-    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "rxc_em"])
+    found = ecological.compare(
+        counted(frames["groups"], frames["outcomes"]), methods=["neighborhood", "goodman", "rxc_em"]
+    )
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "bound_low", "bound_high")}
 
 
 def _counted(frames: dict[str, Any]) -> Answer:
-    counts, keys = ecological.group_counts(
+    sums = ecological.group_counts(
         frames["people"], by="place", group="race", places=frames["places"], total="votes", weight="w"
     )
-    return {"key": np.array([str(key) for key in keys]), **{n: np.asarray(counts[n]) for n in sorted(_names(counts))}}
+    names = dict(zip(sums.counts.column_names, sums.values.T, strict=True))
+    return {"key": np.array([str(key) for key in sums.keys]), **{n: names[n] for n in sorted(names)}}
 
 
 def _within(data: Data, answer: Answer) -> str:
@@ -536,7 +529,7 @@ def _cleaned(frames: dict[str, Any]) -> Answer:
             frames["units"]["unit"].to_pylist() if isinstance(frames["units"], pa.Table) else frames["units"]["unit"]
         )
     ]
-    found = ecological.unit_tables(frames["groups"], frames["outcomes"], names)
+    found = counted(frames["groups"], frames["outcomes"], units=names).tables
     X = dict(zip(found.groups, np.asarray(found.X).T, strict=True))
     T = dict(zip(found.outcomes, np.asarray(found.T).T, strict=True))
     return {
@@ -580,7 +573,7 @@ def _merged(frames: dict[str, Any]) -> Answer:
 
 def _pooled(frames: dict[str, Any]) -> Answer:
     rows = {n: np.asarray(frames["rows"][n], dtype=float)[:20] for n in ("mean", "std")}
-    found = imputation.pool(rows["mean"], rows["std"])
+    found = imputation.pool(list(zip(rows["mean"], rows["std"], strict=True)))
     return {n: np.asarray(found[n]) for n in ("estimate", "std_error", "conf_low", "conf_high")}
 
 
@@ -726,7 +719,6 @@ WORLDS = {
             rows=("people", "means"),
             tolerance=1e-5,
         ),
-        World("evaluate", _hidden, _evaluated, rows=("people",)),
         *(
             World(f"SurveyDesign, {name}", _sampled, partial(_designed, design), rows=("people",), columns=("people",))
             for name, design in (
@@ -772,7 +764,7 @@ WORLDS = {
             )
         ),
         World(
-            "unit_tables",
+            "counts",
             partial(_units, 3, 3),
             _cleaned,
             together=("units", "groups", "outcomes"),

@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from tests.imputation.nouns import people_of, places_of
+
+import crosslevel as cl
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -23,14 +26,22 @@ class World:
     means: FloatArray
 
     @property
-    def frame(self) -> pa.Table:
-        """The published table, its groups in another order."""
-        order = np.random.default_rng(5).permutation(len(self.means))
-        return pa.table({"place": [f"g{i:02d}" for i in order], "ill": self.means[order]})
+    def place(self) -> npt.NDArray[np.str_]:
+        return np.array([f"g{i:02d}" for i in self.group])
 
     @property
-    def place(self) -> pa.Table:
-        return pa.table({"place": [f"g{i:02d}" for i in self.group]})
+    def people(self) -> cl.People:
+        return people_of(self.X, self.place)
+
+    @property
+    def places(self) -> cl.Places:
+        """The published table, its groups in another order."""
+        order = np.random.default_rng(5).permutation(len(self.means))
+        return places_of(self.means[order], labels=[f"g{i:02d}" for i in order])
+
+    def kept(self, keep: npt.NDArray[np.bool_]) -> cl.People:
+        """Some of the people."""
+        return people_of(self.X.filter(pa.array(keep)), self.place[keep])
 
 
 def make_world(P: int = 30, size: int = 300, seed: int = 0, slopes: tuple[float, float] = (0.8, -0.5)) -> World:

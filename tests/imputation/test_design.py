@@ -1,6 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.imputation.nouns import people_of, places_of
 
 from crosslevel.data.columns import Category, Number
 from crosslevel.errors import InputError
@@ -67,5 +68,5 @@ def test_more_scores_than_memory_holds_are_refused_with_a_choice_that_works(monk
     place, means = np.repeat(np.arange(30), 10), rng.uniform(0.2, 0.6, 30)
     monkeypatch.setattr("crosslevel.imputation.design.MOST_SCORES", 400)
     with pytest.raises(InputError):
-        CrossLevelImputer().fit(X, place, means)
-    CrossLevelImputer().fit({"age": X["age"], "sex": X["sex"]}, place, means)
+        CrossLevelImputer().fit(people_of(X, place), places_of(means))
+    CrossLevelImputer().fit(people_of({"age": X["age"], "sex": X["sex"]}, place), places_of(means))

@@ -16,12 +16,17 @@ def group_means(values, group, n_groups, weight=None):
 
 def shift_logit(p, group, s, weight=None):
     w = np.ones(len(group)) if weight is None else weight
-    return match(special.logit(np.atleast_2d(p)), group, w, s)[0].reshape(np.shape(p))
+    return match(special.logit(p), group, w, s)[0]
 
 
 def shift_mean(values, group, s, weight=None):
     w = np.ones(len(group)) if weight is None else weight
-    return match(np.atleast_2d(values), group, w, s, binary=False)[0].reshape(np.shape(values))
+    return match(values, group, w, s, binary=False)[0]
+
+
+def many(n, p, group, s, rng, weight=None):
+    """Draw yes and no n times."""
+    return np.array([draw_bernoulli(special.logit(p), group, s, rng, weight) for _ in range(n)])
 
 
 def _setting(n=600, P=5, seed=0):
@@ -37,10 +42,8 @@ def _setting(n=600, P=5, seed=0):
 def test_means_are_exact(how, weighted):
     group, p, s, w, rng = _setting()
     w = w if weighted else None
-    many = np.vstack([p, rng.random(len(p))])
-    found = how(many, group, s, w)
-    np.testing.assert_allclose(group_means(found, group, 5, w), np.tile(s, (2, 1)), atol=1e-12)
-    np.testing.assert_array_equal(how(p, group, s, w), found[0])
+    for values in (p, rng.random(len(p))):
+        np.testing.assert_allclose(group_means(how(values, group, s, w), group, 5, w), s, atol=1e-12)
 
 
 def test_logit_shift_keeps_ratios_of_odds_within_groups():
@@ -64,14 +67,14 @@ def test_none_and_all():
     group, p, s, _, rng = _setting()
     s = s.copy()
     s[0], s[1] = 0.0, 1.0
-    for found in (shift_logit(p, group, s), draw_bernoulli(p, group, s, rng)):
+    for found in (shift_logit(p, group, s), many(1, p, group, s, rng)[0]):
         assert (found[group == 0] == 0).all()
         assert (found[group == 1] == 1).all()
 
 
 def test_every_draw_has_the_exact_mean():
     group, p, s, _, rng = _setting()
-    draws = draw_bernoulli(np.tile(p, (20, 1)), group, s, rng)
+    draws = many(20, p, group, s, rng)
     assert set(np.unique(draws)) == {0.0, 1.0}
     np.testing.assert_allclose(group_means(draws, group, 5), np.tile(s, (20, 1)), atol=1e-10)
     assert len({tuple(d) for d in draws}) == 20
@@ -81,7 +84,7 @@ def test_conditional_bernoulli_has_the_right_law():
     # all 4-person outcomes with two yes, by enumeration
     p = np.array([0.1, 0.3, 0.6, 0.8])
     rng = np.random.default_rng(3)
-    draws = draw_bernoulli(np.tile(p, (20_000, 1)), np.zeros(4, int), np.array([0.5]), rng)
+    draws = many(20_000, p, np.zeros(4, int), np.array([0.5]), rng)
     odds = p / (1 - p)
     chosen = list(itertools.combinations(range(4), 2))
     weight = np.array([odds[a] * odds[b] for a, b in chosen])
@@ -96,7 +99,7 @@ def test_weighted_draws_keep_probabilities_and_come_within_one_weight():
     p0 = np.array([0.2, 0.7, 0.4, 0.5, 0.9, 0.3])
     target = np.array([0.45])
     p = shift_logit(p0, group, target, w)
-    draws = draw_bernoulli(np.tile(p0, (20_000, 1)), group, target, rng, w)
+    draws = many(20_000, p0, group, target, rng, w)
     assert set(np.unique(draws)) == {0.0, 1.0}
     np.testing.assert_allclose(draws.mean(axis=0), p, atol=0.015)
     assert np.abs(draws @ w - 0.45 * w.sum()).max() <= w.max()
@@ -107,14 +110,13 @@ def test_weighted_draws_keep_probabilities_and_come_within_one_weight():
 def test_totals_that_are_not_whole_are_rounded_without_bias():
     rng = np.random.default_rng(0)
     totals = [whole_totals(np.zeros(10, int), np.array([0.23]), rng) for _ in range(4000)]
-    assert {int(t[0]) for t, _ in totals} == {2, 3}
-    assert not any(e[0] for _, e in totals)
-    assert np.mean([t[0] for t, _ in totals]) == pytest.approx(2.3, abs=0.03)
+    assert {int(t[0]) for t in totals} == {2, 3}
+    assert np.mean([t[0] for t in totals]) == pytest.approx(2.3, abs=0.03)
 
 
 def test_an_unknown_target_draws_independently():
     rng = np.random.default_rng(0)
-    draws = draw_bernoulli(np.full((3000, 4), 0.3), np.zeros(4, int), np.array([np.nan]), rng)
+    draws = many(3000, np.full(4, 0.3), np.zeros(4, int), np.array([np.nan]), rng)
     assert draws.mean() == pytest.approx(0.3, abs=0.02)
     assert len(np.unique(draws.sum(axis=1))) == 5
 
@@ -123,7 +125,7 @@ def test_the_shift_that_was_found_moves_other_people_alike():
     group, p, s, w, _ = _setting()
     f, s = special.logit(p), np.where(np.arange(5) == 1, np.nan, np.where(np.arange(5) == 3, 0.0, s))
     for binary in (True, False):
-        value, shift = match(f[None], group, w, s, binary=binary)
-        moved = f + shift[0][group]
-        np.testing.assert_allclose(special.expit(moved) if binary else moved, value[0], atol=1e-9)
-        assert shift[0, 1] == 0
+        value, shift = match(f, group, w, s, binary=binary)
+        moved = f + shift[group]
+        np.testing.assert_allclose(special.expit(moved) if binary else moved, value, atol=1e-9)
+        assert shift[1] == 0

@@ -213,15 +213,3 @@ def test_spectral_density_is_the_fourier_transform(name):
     step = 1e-6
     up, down = (spectral_density(name, w, length * np.exp(e))[0] for e in (step, -step))
     np.testing.assert_allclose(spectral_density(name, w, length)[1], (up - down) / (2 * step), rtol=1e-7, atol=1e-9)
-
-
-def test_white_noise_is_what_is_shared():
-    s, t = np.array([0.0, 1.0, 5.0]), np.array([2.0, 4.0, 5.0])
-    K, _ = Correlation("white").covariance((s, t), None, 1.0)
-    assert K.tolist() == [[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]
-    assert Correlation("white").diagonal((s, t), 1.0).tolist() == [2.0, 3.0, 0.0]
-    across, slope = Correlation("white").covariance(
-        (s, t), (np.array([1.5, 9.0]), np.array([3.0, 10.0])), 2.0, gradient=True
-    )
-    assert across.tolist() == [[0.5, 0.0], [1.5, 0.0], [0.0, 0.0]]
-    assert not slope.any()  # no lengthscale changes what is shared

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.ecological.margins import counted
 
-from crosslevel import ecological, report
+from crosslevel import Counts, ecological, report
 from crosslevel.ecological.court.rpv import NAMED
 from crosslevel.errors import InputError
 from crosslevel.reports.document import Facts, Figure, Heading, Items, Text
@@ -41,9 +42,8 @@ def study():
         "Mayor": {CANDIDATES[0]: "a1", CANDIDATES[1]: "a2"},
         EVIL: {"Smith": "b1", "Jones": "b2"},
     }
-    return ecological.rpv(
-        precincts(), ["white", "Black"], contests, "unit", methods=["homogeneous", "goodman", "rxc"], reference="white"
-    )
+    counts = Counts(precincts(), unit="unit", groups=["white", "Black"])
+    return ecological.rpv(counts, contests, methods=["homogeneous", "goodman", "rxc"], reference="white")
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +97,12 @@ def test_data_methods_and_checks_come_from_the_study(study, exhibit):
     assert checks.rows[0][5][0] == f"{p:.3g}"
     facts = dict(b for block in exhibit.document.blocks if isinstance(block, Facts) for b in block.rows)
     assert facts["random_state"] == "0"
-    assert f"Fingerprint of the frame read: {study.provenance.data['frame']}." in items
+    assert f"Fingerprint of the counts read: {study.provenance.data['counts']}." in items
 
 
 def test_districts_are_a_question_of_their_own(study, tmp_path):
     units = list(study.contests["Mayor"].tables.units)
-    found = ecological.performance(study, {"1": units[:20], "2": units[20:]}, "Black")
+    found = study.performance({"1": units[:20], "2": units[20:]}, "Black")
     made = report([study, ("Proposed districts", found)], template="exhibit", bundle=tmp_path / "s")
     table = next(b for b in made.document.blocks if isinstance(b, Wide) and b.caption.startswith("Proposed districts"))
     assert table.head == ("contest", "1", "2")
@@ -122,7 +122,7 @@ def test_districts_are_a_question_of_their_own(study, tmp_path):
 
 def test_the_share_of_a_named_candidate_is_its_own(study):
     units = list(study.contests["Mayor"].tables.units)
-    found = ecological.performance(study, {"1": units}, "Black")
+    found = study.performance({"1": units}, "Black")
     names = found.table.column_names
     other = found.table.set_column(names.index("estimate"), "estimate", pa.array([0.123] * len(found)))
     made = report([study, ("Districts", replace(found, table=other))], template="exhibit")
@@ -137,9 +137,8 @@ def test_support_outside_zero_to_one_is_an_arrow():
     people = frame["Black"] + frame["white"]
     frame["a1"] = np.rint(np.clip(1.3 * frame["Black"] / people - 0.15, 0, 1) * people).astype(int)
     frame["a2"] = people - frame["a1"]
-    found = ecological.rpv(
-        frame, ["white", "Black"], {"Mayor": ["a1", "a2"]}, "unit", methods=["goodman"], reference="white"
-    )
+    counts = Counts(frame, unit="unit", groups=["white", "Black"])
+    found = ecological.rpv(counts, {"Mayor": ["a1", "a2"]}, methods=["goodman"], reference="white")
     assert found.contests["Mayor"].voters["goodman"].select(outcome="a1")["estimate"].max() > 1
     figure = next(b for b in report(found, template="exhibit").document.blocks if isinstance(b, Figure))
     marks = figure.chart.panels[0].marks
@@ -202,7 +201,7 @@ def test_warnings_are_those_of_the_tables_shown_with_their_contest(study):
         study, contests={**study.contests, name: replace(contest, voters={**contest.voters, "goodman": told})}
     )
     units = list(contest.tables.units)
-    districts = replace(ecological.performance(study, {"1": units}, "Black"), warnings=("A unit is not counted.",))
+    districts = replace(study.performance({"1": units}, "Black"), warnings=("A unit is not counted.",))
     blocks = report([changed, ("Districts", districts)], template="exhibit").document.blocks
     items = [i for b in blocks if isinstance(b, Items) for i in b.items]
     assert f"{name}: goodman: Few voters." in items
@@ -213,7 +212,7 @@ def test_warnings_are_those_of_the_tables_shown_with_their_contest(study):
 
 def test_every_method_is_described_as_itself(study):
     people, votes = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
-    free, held = (ecological.goodman(people, votes, bounded=b) for b in (False, True))
+    free, held = (ecological.goodman(counted(people, votes), bounded=b) for b in (False, True))
     assert "may leave the range" in describe_method("goodman", free)
     assert "may leave the range" not in describe_method("goodman", held)
     found = study.contests["Mayor"].voters["rxc"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 
 import numpy as np
+from tests.ecological.margins import counted
 
 from crosslevel import ecological, report
 from crosslevel.reports.report import LONGEST, pictures
@@ -60,9 +61,8 @@ def test_a_long_result_is_mapped_and_not_drawn_row_by_row():
 
 
 def test_a_comparison_is_drawn_method_by_method():
-    found = ecological.compare(
-        {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}, ["goodman", "rxc_em"]
-    )
+    people, votes = {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}
+    found = ecological.compare(counted(people, votes), ["goodman", "rxc_em"])
     (ax,) = pictures({"all": found}).values()
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["possible at all (bounds)", "goodman", "rxc_em"]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological, report
 from crosslevel.charts.chart import Chart, Choice, Mark, Panel, Places, Rows
@@ -25,7 +26,7 @@ VOTES = {"yes": [80, 20, 60], "no": [20, 80, 40]}
 
 @pytest.fixture(scope="module")
 def found():
-    return ecological.goodman(GROUPS, VOTES)
+    return ecological.goodman(counted(GROUPS, VOTES))
 
 
 def test_the_page_holds_every_number_the_level_and_the_warnings(found):
@@ -34,7 +35,7 @@ def test_the_page_holds_every_number_the_level_and_the_warnings(found):
     for value in found["estimate"]:
         assert f"{value:.4f}" in page
     assert found.warnings
-    for word in ("HC1", found.provenance.call.split("(")[0], found.provenance.data["groups"]):
+    for word in ("HC1", found.provenance.call.split("(")[0], found.provenance.data["counts"]):
         assert word in page
 
 
@@ -89,7 +90,7 @@ def test_it_is_written_whole_or_not_at_all(found, tmp_path):
 
 def test_every_warning_is_on_the_page():
     X = {"a": [10, 50, 90, 70], "b": [90, 50, 10, 30]}
-    found = ecological.goodman(X, {"y": [0, 50, 100, 75], "n": [100, 50, 0, 25]})
+    found = ecological.goodman(counted(X, {"y": [0, 50, 100, 75], "n": [100, 50, 0, 25]}))
     page = html.unescape(report(found).html())
     assert found.warnings
     assert all(w in page for w in found.warnings)
@@ -98,7 +99,7 @@ def test_every_warning_is_on_the_page():
 def test_the_file_to_save_is_the_whole_table_and_long_tables_say_so():
     n = 501
     groups = {"a": np.arange(1, n + 1), "b": np.arange(n, 0, -1)}
-    found = ecological.neighborhood(groups, {"y": np.full(n, 2), "n": np.full(n, n - 1)}).units
+    found = ecological.neighborhood(counted(groups, {"y": np.full(n, 2), "n": np.full(n, n - 1)})).units
     page = report(found, figures={}).html()
     data = base64.b64decode(re.search(r"data:text/csv;base64,([^\"]+)", page)[1])
     table = pv.read_csv(pa.BufferReader(data))
@@ -110,7 +111,7 @@ def test_the_file_to_save_is_the_whole_table_and_long_tables_say_so():
 
 def test_keys_are_names_and_small_numbers_are_not_zero():
     found = ecological.neighborhood(
-        {"a": [3.0, 1.0], "b": [7.0, 4e6]}, {"y": [5.0, 3.0], "n": [5.0, 4e6 - 2.0]}, units=[2020, 12345]
+        counted({"a": [3.0, 1.0], "b": [7.0, 4e6]}, {"y": [5.0, 3.0], "n": [5.0, 4e6 - 2.0]}, units=[2020, 12345])
     )
     page = report(found.units, figures={}).html()
     assert ">2020<" in page

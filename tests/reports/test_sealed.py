@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crosslevel import ecological, report
+from crosslevel import Counts, ecological, report
 from crosslevel.errors import FileError, InputError
 from crosslevel.reports.sealed import changed_files, changed_input, read_command
 from crosslevel.results import Estimates
@@ -25,7 +25,12 @@ UNITS = {
 
 @pytest.fixture(scope="module")
 def study():
-    return ecological.rpv(UNITS, ["a", "b"], {"../Who <else>?": ["x", "y"]}, "unit", methods=["goodman"], reference="b")
+    return ecological.rpv(
+        Counts(UNITS, unit="unit", groups=["a", "b"]),
+        {"../Who <else>?": ["x", "y"]},
+        methods=["goodman"],
+        reference="b",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +39,8 @@ def place(tmp_path_factory, study):
     where = tmp_path_factory.mktemp("sealed")
     (where / "data.csv").write_text("a,b\n1,2\n")
     parts = [
-        ("A part", ecological.performance(study, list("pq"), "a")),
-        ("A-part", ecological.performance(study, list("rs"), "a")),
+        ("A part", study.performance(list("pq"), "a")),
+        ("A-part", study.performance(list("rs"), "a")),
     ]
     for name in ("one", "two"):
         report([study, *parts], template="exhibit", bundle=where / name, inputs=[where / "data.csv"])

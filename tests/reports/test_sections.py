@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests import built
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.charts.cells import cells_of
@@ -362,7 +363,7 @@ def test_reports_and_charts_call_no_fit():
 
 
 def test_the_answer_holds_no_midpoints_of_bounds():
-    found = ecological.bounds({"a": [30, 90], "b": [70, 10]}, {"y": [80, 20], "n": [20, 80]})
+    found = ecological.bounds(counted({"a": [30, 90], "b": [70, 10]}, {"y": [80, 20], "n": [20, 80]}))
     answer = section_of("h", found).answer
     assert answer.column_names == found.table.column_names
     for name in {"estimate", "count"} & set(answer.column_names):

@@ -93,7 +93,7 @@ def test_bags_embeddings_and_group_counts_carry_the_design():
 
     def counts(weight):
         own = PEOPLE.assign(w=weight)
-        return group_counts(own, by="stratum", group="sex", places=places, total="total", weight="w")[0].to_numpy()
+        return group_counts(own, by="stratum", group="sex", places=places, total="total", weight="w").values
 
     few = SurveyDesign("w", replicates=[f"w{r}" for r in range(1, 9)], method="brr")
     for statistic in (embedded, counts):
@@ -103,11 +103,12 @@ def test_bags_embeddings_and_group_counts_carry_the_design():
 
 
 def test_imputers_carry_the_design_beside_their_own_error():
-    means = pd.DataFrame({"stratum": np.arange(6), "smokes": np.linspace(0.2, 0.5, 6)})
+    means = {"stratum": np.arange(6), "smokes": np.linspace(0.2, 0.5, 6)}
+    places = cl.Places(means, by="stratum", means=["smokes"])
 
     def imputed(weight):
-        model = cl.CrossLevelImputer(n_restarts=0)
-        return model.fit(PEOPLE[["age", "ill"]], PEOPLE["stratum"], means, sample_weight=weight).estimate("age")
+        people = cl.People(PEOPLE.assign(w=weight), by="stratum", weight="w", columns=["age", "ill"])
+        return cl.CrossLevelImputer(n_restarts=0).fit(people, places).estimate("age")
 
     few = SurveyDesign("w", replicates=["w1", "w2", "w3", "w4"], method="brr")
     with pytest.warns(cl.errors.CrosslevelWarning):

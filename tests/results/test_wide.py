@@ -8,6 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.errors import InputError
@@ -118,7 +119,7 @@ def test_one_line_of_diagnostics_and_the_rest_on_request(build):
 
 
 def test_midpoints_of_bounds_are_not_shown():
-    found = ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    found = ecological.bounds(counted({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]}))
     assert found["estimate"][0] == pytest.approx(0.2917, abs=1e-4)
     head = found.summary().split("\n\n")[1].splitlines()[0].split()
     assert head[:2] == ["group", "outcome"]
@@ -129,7 +130,7 @@ def test_midpoints_of_bounds_are_not_shown():
 
 def test_midpoints_do_not_come_back_under_another_name():
     people, votes = {"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]}
-    side = ecological.compare(people, votes, ["bounds", "neighborhood"])
+    side = ecological.compare(counted(people, votes), methods=["bounds", "neighborhood"])
     named = side.with_labels({"method": {"bounds": "Duncan and Davis"}})
     assert np.isnan(named.select(method="Duncan and Davis")["estimate"]).all()
     assert np.array_equal(
@@ -151,7 +152,7 @@ def test_a_candidate_stands_before_the_support(tmp_path):
 def test_shares_outside_zero_to_one_are_written_as_they_are():
     people = {"a": [90, 10, 50], "b": [10, 90, 50]}
     votes = {"yes": [95, 1, 60], "no": [5, 99, 40]}
-    assert "-" in ecological.goodman(people, votes).to_latex()
+    assert "-" in ecological.goodman(counted(people, votes)).to_latex()
 
 
 def test_effects_and_differences_are_never_percent():
@@ -162,7 +163,7 @@ def test_effects_and_differences_are_never_percent():
     for options in ({"kind": "places"}, {"kind": "margins", "title": "Share of each group that voted"}):
         assert "Percent, with the 90" in table(["x", "y"], **options).to_latex()
     people, votes = {"a": [60, 20, 40], "b": [40, 80, 60]}, {"x": [70, 30, 50], "y": [30, 70, 50]}
-    apart = ecological.polarization(ecological.bounds(people, votes), ("a", "b"))
+    apart = ecological.polarization(ecological.bounds(counted(people, votes)), ("a", "b"))
     assert "Percent" not in apart.to_latex()
 
 

@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, special
 
-from crosslevel.binned.counts.candidates import prior_nodes
+from crosslevel.binned.counts.curve import prior_nodes
 from crosslevel.binned.counts.likelihoods import PoissonBins, check_size
 from crosslevel.binned.counts.modes import find_modes
-from crosslevel.binned.regions.base import align_to_regions
+from crosslevel.binned.regions.matching import align_to_regions
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.data.checks import check_counts, check_kind, check_length, check_level
 from crosslevel.data.frames import fingerprint

@@ -52,6 +52,7 @@ def read_margins(groups: object, outcomes: object) -> Margins:
         names = [list(dict.fromkeys(by_unit(groups).table[k].to_pylist())) for k in ("group", "outcome")]
         return _shares(cells.sum(axis=2), cells.sum(axis=1), *names)
     if outcomes is None:
+        groups = getattr(groups, "tables", groups)
         if not all(hasattr(groups, name) for name in ("X", "T", "groups", "outcomes")):
             raise InputError(
                 "outcomes is missing; pass units x 2 outcomes, or as groups alone checked tables or estimates."

@@ -100,6 +100,7 @@ def _nothing() -> None:
 def _as_written(text: str, names: Sequence[str]) -> str:
     """Write parameters in a message of the library as options: ``missing='drop'`` becomes ``--missing drop``."""
     text = re.sub(r"\w+\(\.\.\., (\w+=[^)]*)\)", r"\1", text)
+    text = re.sub(r"repair=\{'(\w+)': '([^']*)'\}", lambda m: f"--repair {shlex.quote(f'{m[1]}={m[2]}')}", text)
     from crosslevel.cli.options import spelled
 
     known = {spelling: spelled(name) for name in names for spelling in (name, spelled(name))}

@@ -11,41 +11,36 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
-from crosslevel.cli.options import Given, Option, check_known, from_classes, read_pairs
+from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, read_pairs
 from crosslevel.data.atomic import whole_file
+from crosslevel.data.people import People
+from crosslevel.data.places import Means, Places
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation import CUDIA, CrossLevelImputer
-from crosslevel.imputation.design import MOST_LEVELS
 from crosslevel.imputation.estimate import stack_means
-from crosslevel.imputation.inputs import dependent_columns
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
 EXAMPLES = (
-    "crosslevel impute people.parquet means.csv --partition state --impute diabetes --columns age --columns bmi --weight w --out run/",
-    "crosslevel impute people.parquet means.csv --partition state --impute diabetes --impute smoker --by 'age*sex' --model cudia "
+    "crosslevel impute people.parquet places.csv --by state --means diabetes --columns age --columns bmi --weight w --out run/",
+    "crosslevel impute people.parquet places.csv --by state --means diabetes --means smoker --estimate 'age*sex' --model cudia "
     "--n-clusters 4",
 )
 MODELS: dict[str, Any] = {"persons": CrossLevelImputer, "cudia": CUDIA}
+WHO = "People and places"
 OPTIONS = [
     Option("people", "file", f"People: {FILE_HELP}", required=True, argument=True),
-    Option("means", "file", "The published means, a row for each group.", required=True, argument=True),
-    Option("partition", help="Column of both files that names the group.", required=True, column_of="people"),
-    Option("impute", help="Column of means: a variable to impute; repeat.", several=True, required=True, column_of="means"),
-    Option(
-        "columns",
-        help="A column known of each person; repeat. All but the group, weight and hidden if left out.",
-        several=True,
-        column_of="people",
-    ),
-    Option("number", help="An imputed variable that is numeric, not binary; 'name=sd' if known; repeat.", several=True),
-    Option("se", help="'variable=column': standard errors of its means; repeat.", several=True),
-    Option("known_rates", "file", "Known rates of subgroups, such as national rates by age: their columns and those of --impute."),
-    Option("where", help="Use these people only, for example 'age >= 18'."),
-    Option("weight", help="Column of survey weights.", column_of="people"),
+    Option("places", "file", "Places, one row each, with the published means.", required=True, argument=True),
+    Option("by", help="Column of both files that names the place.", required=True, column_of="people"),
+    Option("means", help="Column of places: the means of a hidden variable; repeat.", several=True, required=True, column_of="places"),
+    *from_signature(People, WHO, skip=("data", "by"), columns=dict.fromkeys(("weight", "columns", "cluster"), "people")),
+    Option("number", help="A hidden variable that is numeric, not binary; 'name=sd' if known; repeat.", several=True, panel=WHO),
+    Option("se", help="'variable=column': standard errors of its means; repeat.", several=True, panel=WHO),
+    Option("of", help="Whose means: of these people, or of others. Default: sample.", choices=("sample", "population"), panel=WHO),
+    Option("known_rates", "file", "Known rates of subgroups, such as national rates by age, with the columns of --means.", panel=WHO),
     Option("model", help="An individual-level model, or clusters of people. Default: persons.", choices=tuple(MODELS)),
     *from_classes(MODELS, "Model", "model", skip=("family", "scale", "families")),
-    Option("by", "crossings", "Means to print: 'age', or a crossing 'age*sex'; repeat.", several=True, panel="Answer"),
+    Option("estimate", "crossings", "Means to print: 'age', or a crossing 'age*sex'; repeat.", several=True, panel="Answer"),
     Option("level", "number", "Level of the intervals. Default: 0.95.", panel="Answer"),
     Option(
         "imputations",
@@ -67,31 +62,28 @@ MOST_NAMES = 100
 def run(given: Given, job: Job) -> None:
     """Read, fit, write what was asked for, print the tables."""
     _check(given)
-    partition, schema = given["partition"], job.open("people").schema
-    means = job.read_beside("means", "partition", schema)
-    columns = _columns(given, job, schema.names, means.column_names)
-    everybody = job.read("people", given.get("where"))
-    table = everybody.select([*columns, partition, *([given["weight"]] if "weight" in given else [])])
-    _check_names(given, table, columns)
-    columns = _independent(given, job, table, columns)
-    weight = table[given["weight"]] if "weight" in given else None
-    people = (table.select(columns), table.select([partition]), weight)
-    job.say(f"Fitting the means of {means.num_rows:,} groups: {table.num_rows:,} people")
+    schema = job.open("people").schema
+    table = job.read_beside("places", "by", schema)
+    job.check_columns(people=schema.names, places=table.column_names)
+    people = People(job.read("people"), by=given["by"], **given.of(WHO, skip=("number", "se", "of", "known_rates")))
+    n = _check_names(given, job, people)
+    job.say(f"Fitting the means of {table.num_rows:,} places: {n:,} people")
     with quiet():
-        model = _fitted(given, job, people, means, job.read("known_rates") if "known_rates" in given else None)
+        model = _fitted(given, job, people, _places(given, job, table))
         job.say(f"Fitted; {job.seconds:,.1f} s")
-        answers = _answers(given, job, model, people, columns, table)
+        answers = _answers(given, job, model)
         if job.out is not None:
-            _write_people(given, job, model, everybody, people)
-    hidden = given["impute"]
-    title = f"{', '.join(hidden)} by {partition}"
-    asked = [n for n in answers if n in ("levels", *map(_name, given.get("by", ())))]
-    pages = {f"Means by {n}": answers[n] for n in asked}
+            _write_people(given, job, model, people)
+    hidden = given["means"]
+    title = f"{', '.join(hidden)} by {given['by']}"
+    asked = [n for n in answers if n in ("levels", *map(_name, given.get("estimate", ())))]
     told = [
         *model._report_tables(given.get("level", 0.95)).values(),
         *(answers[n] for n in ("groups",) if n in answers),
     ]
-    job.write_answers(answers, model=model, pages={**pages, title: told}, title=title)
+    job.write_answers(
+        answers, model=model, pages={f"Means by {n}": answers[n] for n in asked} | {title: told}, title=title
+    )
     job.print({n: answers[n] for n in asked}, max_rows=None, hidden_features=list(hidden))
 
 
@@ -100,12 +92,12 @@ def _check(given: Given) -> None:
         raise InputError(f"--imputations {given['imputations']} is not a number of data sets; pass 0 for none, or 20.")
     for option, names in (("--number", _numbers(given)), ("--se", _errors(given))):
         for name in names:
-            if name not in given["impute"]:
-                raise unknown_name(option, name, given["impute"], "hidden feature (--impute)")
-    for names in given.get("by", ()):
+            if name not in given["means"]:
+                raise unknown_name(option, name, given["means"], "hidden feature (--means)")
+    for names in given.get("estimate", ()):
         if not all(names) or len(set(names)) < len(names):
             raise InputError(
-                f"--by {'*'.join(names)!r} does not name columns, each once; write for example --by 'age*sex'."
+                f"--estimate {'*'.join(names)!r} does not name columns, each once; write for example --estimate 'age*sex'."
             )
 
 
@@ -127,95 +119,59 @@ def _errors(given: Given) -> dict[str, str]:
     return read_pairs(given.get("se", ()), "--se", "feature=column")
 
 
-def _columns(given: Given, job: Job, people: list[str], means: list[str]) -> list[str]:
-    """Refuse what neither file has; give the columns of people that are used."""
-    job.check_columns(people=people, means=means)
-    taken = [given["partition"], *given["impute"], *([given["weight"]] if "weight" in given else [])]
-    columns = list(given.get("columns", [n for n in people if n not in taken]))
-    for option, names, known in (
-        ("--se", _errors(given).values(), means),
-        ("--categorical", given.get("categorical", ()), columns),
-        ("--by", [n for ask in given.get("by", ()) for n in ask], [*columns, given["partition"]]),
-    ):
-        for name in names:
-            if name not in known:
-                raise unknown_name(option, name, known)
-    for name in given.get("columns", ()):
-        if name in taken:
-            raise InputError(f"--columns names {name!r}, which is the partition, the weight or hidden; leave it out.")
-    if not columns:
-        raise InputError(
-            f"{given['people']} has no column beside {', '.join(taken)}; something must be known of each person."
-        )
-    for name in (f"{n}_imputed" for n in given["impute"]):
-        if job.out is not None and name in people:
-            raise InputError(
-                f"{given['people']} has a column {name!r} already, where the answer would stand; rename it."
-            )
-    return columns
+def _places(given: Given, job: Job, table: pa.Table) -> Places:
+    rates = job.read("known_rates") if "known_rates" in given else None
+    means = Means(given["means"], se=_errors(given) or None, known_rates=rates, of=given.get("of", "sample"))
+    return Places(table, by=given["by"], means=means)
 
 
-def _check_names(given: Given, table: pa.Table, columns: list[str]) -> None:
-    """Refuse names and numbers of persons among columns that nobody asked for."""
-    for name in columns if "columns" not in given else ():
-        kind = table[name].type
-        distinct = pc.count_distinct(table[name]).as_py()
+def _check_names(given: Given, job: Job, people: People) -> int:
+    """Refuse names of persons among columns that nobody asked for, and columns that stand where the answer would; count people."""
+    table = people.answer("select * from people")
+    if not table.num_rows:
+        raise InputError(f"{given['people']} has no rows where {people.where}.")
+    for name in people.features if people.columns is None else ():
+        kind, distinct = table[name].type, pc.count_distinct(table[name]).as_py()
         text = not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
         if distinct > MOST_NAMES and (text or (pa.types.is_integer(kind) and distinct == table.num_rows)):
             raise InputError(
                 f"{name!r} has {distinct:,} different values among {table.num_rows:,} people, as if it named them; say with "
                 "--columns, repeated, which columns are known of each person."
             )
+    for name in (f"{n}_imputed" for n in given["means"]):
+        if job.out is not None and name in people.schema.names:
+            raise InputError(
+                f"{given['people']} has a column {name!r} already, where the answer would stand; rename it."
+            )
+    return table.num_rows
 
 
-def _independent(given: Given, job: Job, table: pa.Table, columns: list[str]) -> list[str]:
-    """Leave out columns nobody asked for that are a function of another; those that were asked for are refused by the fit."""
-    if "columns" in given:
-        return columns
-    of = dependent_columns(table.select(columns), table.select([given["partition"]]), given.get("categorical"))
-    for name, other in of.items():
-        job.say(f"Left out: {name!r} is a function of {other!r}, and tells nobody apart that {other!r} does not")
-    return [n for n in columns if n not in of]
-
-
-def _fitted(given: Given, job: Job, people: Any, means: pa.Table, known_rates: pa.Table | None) -> Any:
-    numbers, pairs, partition, hidden = _numbers(given), _errors(given), given["partition"], given["impute"]
-    published = means.select([partition, *hidden])
-    errors = pa.table({partition: means[partition], **{n: means[c] for n, c in pairs.items()}}) if pairs else None
+def _fitted(given: Given, job: Job, people: People, places: Places) -> Any:
+    numbers, hidden = _numbers(given), given["means"]
     chosen, parameters = given.get("model", "persons"), given.of("Model")
     if chosen == "persons":
         parameters["family"] = {n: "gaussian" if n in numbers else "bernoulli" for n in hidden}
         parameters["scale"] = {n: sd for n, sd in numbers.items() if sd is not None} or None
     else:
-        families = dict.fromkeys(parameters.pop("categorical", ()), "categorical") | dict.fromkeys(numbers, "gaussian")
-        parameters["families"] = families or "auto"
+        parameters["families"] = dict.fromkeys(numbers, "gaussian") or "auto"
     check_known(MODELS, chosen, parameters, "model")
-    X, groups, weight = people
-    known = {} if known_rates is None else {"known_rates": known_rates}
-    if known and chosen != "persons":
-        raise InputError("--known-rates acts with --model persons; clusters do not take rates of subgroups.")
     with job.progress("Fitting", "steps") as bar:
         told = {} if chosen == "persons" else {"progress": bar}  # persons take seconds
-        return MODELS[chosen](**parameters).fit(X, groups, published, weight, errors, **known, **told)
+        return MODELS[chosen](**parameters).fit(people, places, **told)
 
 
-def _answers(
-    given: Given, job: Job, model: Any, people: Any, columns: list[str], table: pa.Table
-) -> dict[str, Estimates]:
+def _answers(given: Given, job: Job, model: Any) -> dict[str, Estimates]:
     """Give the means that were asked for (by default of every level of every column), and what the fit tells of itself."""
     level, persons = given.get("level", 0.95), isinstance(model, CrossLevelImputer)
-
-    def means_by(by: list[str]) -> Estimates:
-        return model.estimate(by, level=level) if persons else model.estimate(by, *people, level=level, n_draws=DRAWS)
-
-    if "by" in given:
-        answers = {_name(ask): means_by(list(ask)) for ask in given["by"]}
+    more = {} if persons else {"n_draws": DRAWS}
+    if "estimate" in given:
+        answers = {_name(ask): model.estimate(list(ask), level=level, **more) for ask in given["estimate"]}
     else:
-        shown = [c for c in columns if pc.count_distinct(table[c]).as_py() <= MOST_LEVELS] or [given["partition"]]
-        answers = {"levels": stack_means([means_by([c]) for c in shown], shown)}
+        shown = list(model._shown)
+        answers = {"levels": stack_means([model.estimate([c], level=level, **more) for c in shown], shown)}
         # every table of clusters needs draws of its own, so that one nobody asked for is spared
         if job.out is not None and len(shown) > 1 and persons:
-            answers["cells"] = means_by(shown)
+            answers["cells"] = model.estimate(shown, level=level)
     if job.out is None:
         return answers
     if persons:
@@ -224,31 +180,31 @@ def _answers(
 
 
 def _name(by: tuple[str, ...]) -> str:
-    """Name the means of --by; columns may be called as a table or file that is written in any case."""
+    """Name the means of --estimate; columns may be called as a table or file that is written in any case."""
     name = "-".join(by)
     return f"by-{name}" if name in OWN else name
 
 
-def _write_people(given: Given, job: Job, model: Any, everybody: pa.Table, people: Any) -> None:
+def _write_people(given: Given, job: Job, model: Any, people: People) -> None:
     """Write the people with the expected hidden values behind, and the completed data sets."""
-    X, groups, weight = people
+    everybody = people.answer("select * from people")
     out, names, m = job.folder() or Path(), model.hidden_names_, given.get("imputations", 20)
-    for name, values in zip(names, model.transform(X, groups, sample_weight=weight).T, strict=True):
-        everybody = everybody.append_column(f"{name}_imputed", pa.array(values))
+    imputed = model.transform(people)
+    for name in names:
+        everybody = everybody.append_column(f"{name}_imputed", imputed[name])
     with whole_file(out / "imputed.parquet") as beside:
         pq.write_table(everybody, beside)
     job.files["imputed"] = str(out / "imputed.parquet")
     if m and not (isinstance(model, CUDIA) or all(h.binary or np.isfinite(h.unit) for h in model.hidden_)):
         job.say(
-            "No completed data sets: how far a hidden number varies among people is not known; name it with --number feature=sd, or "
-            "pass --se."
+            "No completed data sets: how far a hidden number varies among people is not known; name it with --number feature=sd."
         )
     elif m:
         job.say(f"Drawing {m:,} completed data sets")
         with whole_file(out / "draws.parquet") as beside:
-            pq.write_table(_draws(model.sample(X, groups, m, weight), names), beside)
+            pq.write_table(_draws(model.sample(people, m), names), beside)
         job.files["draws"] = str(out / "draws.parquet")
-        seen = ", ".join([*X.column_names, *names, given["partition"]])
+        seen = ", ".join([*model.schema_.names, *names, given["by"]])
         job.say(
             f"An analysis of the completed data sets may use {seen}; coefficients on any other column, or of another outcome, are drawn to "
             "zero: name it with --columns and impute again"

@@ -6,31 +6,26 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
-from crosslevel.cli.options import Given, Option, from_signature, read_pairs
-from crosslevel.ecological import PolarizationStudy, performance, rpv
+from crosslevel.cli.options import Given, Option, from_signature
+from crosslevel.cli.table import COLUMNS, GROUPS_HELP, named_columns, read_counts
+from crosslevel.data.counts import Counts
+from crosslevel.ecological import PolarizationStudy, rpv
 from crosslevel.ecological.court.rpv import METHODS, NAMED
-from crosslevel.ecological.tables.unit_tables import joined_names
 from crosslevel.errors import FileError, InputError, unknown_name
 from crosslevel.results import Estimates
 
 EXAMPLES = (
     "crosslevel rpv precincts.csv --unit county --unit precinct --group Black=vap_black --group white=vap_white --total-groups vap "
-    "--contest 'Governor 2018: Abrams=gov18_d, Kemp=gov18_r, total=gov18' --excess raise --out run/ --report",
+    "--contest 'Governor 2018: Abrams=gov18_d, Kemp=gov18_r, total=gov18' --repair excess=raise --out run/ --report",
     "crosslevel rpv precincts.parquet --unit GEOID20 --group Black --group white --contests contests.json --methods goodman --methods rxc",
 )
-TOTAL = "total"
-"""In the place of a candidate's name: the column of all votes of the contest."""
-COLUMNS = dict.fromkeys(("unit", "total_groups", "total_outcomes"), "table")
-SKIP = ("frame", "groups", "contests", "methods", "progress")
-GROUPS_HELP = "Column of a group's people, or NAME=COLUMN, NAME=COLUMN+COLUMN; repeat."
 CONTEST_HELP = "'NAME: CANDIDATE=COLUMN, CANDIDATE=COLUMN, total=COLUMN' (total: all votes); repeat."
 FILE_OF_CONTESTS = 'JSON file of contests: {"NAME": {"CANDIDATE": "COLUMN", "total": "COLUMN"}}.'
 OPTIONS = [
     Option("table", "file", f"Counts, a row for each precinct: {FILE_HELP}", required=True, argument=True),
-    Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Data"),
+    Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Counts"),
+    *from_signature(Counts, "Counts", skip=("data", "groups", "outcomes"), kinds={"repair": "pairs"}, columns=COLUMNS),
     Option("contest", help=CONTEST_HELP, several=True, panel="Data"),
     Option("contests", "file", FILE_OF_CONTESTS, panel="Data", excludes=("contest",)),
     Option("methods", help=f"A method; repeat. One of {', '.join(NAMED)}. Default: the first {len(METHODS)}.", several=True, panel="Study"),
@@ -38,7 +33,7 @@ OPTIONS = [
         "district", help="Column of proposed districts.", panel="Districts", column_of="table", needs=("district_group", "unit")
     ),
     Option("district_group", help="Group whose candidates are asked for in the districts.", panel="Districts", needs=("district",)),
-    *from_signature(rpv, "Study", skip=SKIP, columns=COLUMNS),
+    *from_signature(rpv, "Study", skip=("counts", "contests", "methods", "progress")),
     *INPUT,
     *OUTPUT,
     Option("exhibit", "switch", "Write exhibit.html and exhibit.docx into the folder.", panel="Output", needs=("out",)),
@@ -55,23 +50,17 @@ def run(given: Given, job: Job) -> None:
 
 def study_of(given: Given, job: Job) -> tuple[PolarizationStudy, dict[str, Estimates]]:
     """Read the precincts, study every contest; nothing is written."""
-    contests, totals = _contests(given)
-    options = given.of("Study")
-    if totals:
-        if "total_outcomes" in options:
-            raise InputError(
-                "--total-outcomes and a total in a contest exclude one another; name the total in every contest."
-            )
-        options["total_outcomes"] = totals
+    contests = _contests(given)
     with quiet():
-        counts = job.read("table")
-        job.check_columns(table=counts.column_names)
+        data = job.read("table")
+        job.check_columns(table=data.column_names)
+        counts = read_counts(data, given.of("Counts"))
     job.folder()
     with job.progress("rpv", "fits") as advance, quiet():
-        study = rpv(counts, _groups(given["groups"]), contests, **options, progress=advance)
+        study = rpv(counts, contests, **given.of("Study"), progress=advance)
     answers = {"summary": study.summary, "tally": study.tally, "comparison": study.comparison}
     if "district" in given:
-        answers["districts"] = performance(study, _districts(counts, given), given["district_group"])
+        answers["districts"] = study.performance(_districts(counts, given["district"]), given["district_group"])
     return study, answers
 
 
@@ -80,12 +69,10 @@ def beside_study(answers: dict[str, Estimates]) -> dict[str, Estimates]:
     return {"Proposed districts": answers["districts"]} if "districts" in answers else {}
 
 
-def _districts(counts: pa.Table, given: Given) -> dict[str, list[object]]:
+def _districts(counts: Counts, column: str) -> dict[str, list[object]]:
     """Give the precincts of each proposed district; those without one belong to none."""
     found: dict[str, list[object]] = {}
-    for name, district in zip(
-        joined_names(counts, tuple(given["unit"])), counts[given["district"]].to_pylist(), strict=True
-    ):
+    for name, district in zip(counts.names, counts.table[column].to_pylist(), strict=True):
         if district is not None and district == district and district != "":  # None, not a number, or empty
             found.setdefault(str(district), []).append(name)
     return found
@@ -129,19 +116,8 @@ def write_exhibit(study: PolarizationStudy, answers: dict[str, Estimates], job: 
             job.files["bundle"] = str(given["bundle"])
 
 
-def _groups(written: list[str]) -> dict[str, Any]:
-    """Read --group: a column, or a name and its columns."""
-    pairs = read_pairs([text if "=" in text else f"{text}={text}" for text in written], "--group", "NAME=COLUMN")
-    return {name: _columns(value) for name, value in pairs.items()}
-
-
-def _columns(text: str) -> str | list[str]:
-    parts = [part.strip() for part in text.split("+")]
-    return parts if len(parts) > 1 else parts[0]
-
-
-def _contests(given: Given) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read the contests, written out or in a file: candidates by contest, and the columns of all votes."""
+def _contests(given: Given) -> dict[str, Any]:
+    """Read the contests, written out or in a file: candidates by contest."""
     if "contests" in given:
         found = _read_file(given["contests"])
     else:
@@ -153,14 +129,12 @@ def _contests(given: Given) -> tuple[dict[str, Any], dict[str, str]]:
                     f"--contest {text!r} is not 'NAME: CANDIDATE=COLUMN, ...'; write the name and ':' first."
                 )
             parts = [part.strip() for part in rest.split(",") if part.strip()]
-            pairs = read_pairs([p if "=" in p else f"{p}={p}" for p in parts], "--contest", "CANDIDATE=COLUMN")
             if name.strip() in found:
                 raise InputError(f"--contest names {name.strip()!r} twice; name each contest once.")
-            found[name.strip()] = {candidate: _columns(column) for candidate, column in pairs.items()}
+            found[name.strip()] = named_columns(parts, "--contest")
     if not found:
         raise InputError("no contest is named; pass --contest 'NAME: CANDIDATE=COLUMN, ...' or --contests FILE.")
-    totals = {name: str(columns[TOTAL]) for name, columns in found.items() if TOTAL in columns}
-    return {name: {k: v for k, v in columns.items() if k != TOTAL} for name, columns in found.items()}, totals
+    return found
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,29 +12,33 @@ import pyarrow as pa
 
 from crosslevel import ecological
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
-from crosslevel.cli.options import Given, Option, from_classes, from_signature, spelled
+from crosslevel.cli.options import Given, Option, from_classes, from_signature, read_pairs, spelled
 from crosslevel.data import frames
-from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout, unit_tables
+from crosslevel.data.counts import Counts
+from crosslevel.ecological import among_voters, compare, turnout
 from crosslevel.ecological.tables.compare import METHODS, side_by_side
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.results import Estimates
 
 EXAMPLES = (
     "crosslevel table precincts.csv --unit county --unit precinct --group white --group black --outcome dem --outcome rep "
-    "--balance none-of-the-above --rest 'did not vote' --abstain 'did not vote' --out run/ --report",
+    "--repair rest='did not vote' --abstain 'did not vote' --out run/ --report",
     "crosslevel table precincts.csv --group white --group black --outcome yes --outcome no --methods all --truth counted.csv",
 )
 FUNCTIONS: dict[str, Any] = {name: getattr(ecological, name) for name in METHODS}
-DATA = ("groups", "outcomes", "units", "pool")
+DATA = ("counts", "pool")
 """What a method is given by the tables, or has no place in a comparison of one district."""
-COLUMNS = dict.fromkeys(("unit", "total", "total_groups", "total_outcomes"), "table")
+COLUMNS = dict.fromkeys(("unit", "total_groups", "total_outcomes", "covariates"), "table")
 """Arguments that name columns of the table."""
+GROUPS_HELP = "Column of a group's people, or NAME=COLUMN, NAME=COLUMN+COLUMN; repeat."
+OUTCOMES_HELP = "Column of the people with an outcome, or NAME=COLUMN, NAME=COLUMN+COLUMN; repeat."
 EVERY = "all"
 COMPARISON, VOTERS, TURNOUT = "comparison", "among-voters", "turnout"
 OPTIONS = [
     Option("table", "file", f"Counts, a row for each unit: {FILE_HELP}", required=True, argument=True),
-    *from_signature(table_from_frame, "Counts", skip=("frame", "cleaning_options"), columns=COLUMNS),
-    *from_signature(unit_tables, "Counts", skip=(*DATA, *COLUMNS)),
+    Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Counts"),
+    Option("outcomes", help=OUTCOMES_HELP, several=True, required=True, panel="Counts"),
+    *from_signature(Counts, "Counts", skip=("data", "groups", "outcomes"), kinds={"repair": "pairs"}, columns=COLUMNS),
     Option("methods", help=f"A method, or 'all'; repeat. One of {', '.join(METHODS)}.", several=True, panel="Answer"),
     Option(
         "abstain",
@@ -51,18 +55,17 @@ OPTIONS = [
 
 def run(given: Given, job: Job) -> None:
     """Read, answer by every method, write what was asked for, print the comparison."""
-    if "rest" in given and given.get("balance") != "none-of-the-above":
-        raise InputError("--rest names the column that --balance none-of-the-above makes; pass that too.")
     names = _methods(given)
     with quiet():
-        counts = job.read("table")
-        job.check_columns()
-        tables = table_from_frame(counts, **given.of("Counts"))
+        data = job.read("table")
+        job.check_columns(table=data.column_names)
+        counts = read_counts(data, given.of("Counts"))
+        tables = counts.tables
     for name in given.get("abstain", ()):
         if name not in tables.outcomes:
             raise unknown_name("--abstain", name, tables.outcomes, "known outcome")
     job.folder()
-    answers, left_out = _answered(given, job, names, tables)
+    answers, left_out = _answered(given, job, names, counts)
     title = "Share of each group with each outcome, by method"
     results = {COMPARISON: side_by_side(answers, title, left_out)}
     if "truth" in given:
@@ -77,6 +80,27 @@ def run(given: Given, job: Job) -> None:
     for name, score in scores.items() if not job.as_json else ():
         covered = "no interval" if score["coverage"] is None else f"coverage {score['coverage']:.2f}"
         print(f"{name:<24} mean absolute error {score['mae']:.4f}, {covered}")
+
+
+def read_counts(data: pa.Table, given: dict[str, Any]) -> Counts:
+    """Read the options that describe counts; a group (an outcome) is a column, or a name and its columns."""
+    sides: dict[str, Any] = {
+        side: named_columns(given[side], spelled(side)) for side in ("groups", "outcomes") if side in given
+    }
+    return Counts(data, **(given | sides))
+
+
+def named_columns(written: list[str], option: str) -> dict[str, Any]:
+    """Read columns with their names.
+
+    Examples
+    --------
+    >>> named_columns(["Black=vap_black", "other=asian+native", "white"], "--group")
+    {'Black': 'vap_black', 'other': ['asian', 'native'], 'white': 'white'}
+    """
+    pairs = read_pairs([text if "=" in text else f"{text}={text}" for text in written], option, "NAME=COLUMN")
+    parts = {name: [part.strip() for part in text.split("+")] for name, text in pairs.items()}
+    return {name: several if len(several) > 1 else several[0] for name, several in parts.items()}
 
 
 def _methods(given: Given) -> list[str]:
@@ -97,7 +121,7 @@ def _methods(given: Given) -> list[str]:
     return names
 
 
-def _answered(given: Given, job: Job, names: list[str], tables: UnitTables) -> tuple[dict[str, Estimates], list[str]]:
+def _answered(given: Given, job: Job, names: list[str], counts: Counts) -> tuple[dict[str, Estimates], list[str]]:
     """Answer by every method; of ``all``, those that refuse these tables are left out and said."""
     every = EVERY in given.get("methods", ())
     answers: dict[str, Estimates] = {}
@@ -109,7 +133,7 @@ def _answered(given: Given, job: Job, names: list[str], tables: UnitTables) -> t
         try:
             with job.progress(name, "draws" if name == "multinomial_dirichlet" else "fits") as bar:
                 told = {"progress": bar} if "progress" in known else {}
-                found = FUNCTIONS[name](tables, None, **options, **told)
+                found = FUNCTIONS[name](counts, **options, **told)
         except (CrosslevelError, ModuleNotFoundError) as error:
             if not every:
                 raise _named(name, error) from error

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -226,6 +226,11 @@ class Cells:
 
     def _rows_of_people(self) -> dict[str, int]:
         return {"X": len(self.X)}
+
+    def without_people(self) -> Cells:
+        """The same counts, without the order of people."""
+        nobody = np.empty(0, dtype=np.intp)
+        return replace(self, row=nobody, pair=nobody)
 
     def shares(self, partition: int = 0, n_groups: int | None = None) -> sparse.csr_array:
         """Give W, (P, C): the weighted share of each cell in each group of a partition; rows sum to one.

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -234,8 +234,6 @@ class Encoder:
     ) -> None:
         """Write the positions of one categorical column; missing takes the last of them."""
         values = plain_array(batch, column.name)
-        if self._whole_numbers(values, column, offset, out):
-            return
         found = column.codes(values)
         bad = found == UNKNOWN if column.has_null else found < 0
         if bad.any() and self.unknown == "error":
@@ -243,18 +241,6 @@ class Encoder:
         found = np.where(found == MISSING, len(column.levels) if column.has_null else UNKNOWN, found)
         np.add(found, offset, out=out, where=found >= 0, casting="unsafe")
         out[found < 0] = UNKNOWN
-
-    def _whole_numbers(self, values: pa.Array, column: Category, offset: int, out: npt.NDArray[np.int32]) -> bool:
-        """Write the positions of codes that are whole numbers, the usual and quick case; tell whether all have one."""
-        from crosslevel.numerics.positions import place_codes
-
-        numbers = whole_numbers(values) if column.table is not None else None
-        if column.table is None or numbers is None:
-            return False
-        missing = np.int32(offset + len(column.levels) if column.has_null else UNKNOWN)
-        low, positions = column.table
-        lost = place_codes(*numbers, low - 1, positions, offset, missing, out)
-        return lost == 0 or self.unknown == "ignore"
 
     def _number(
         self, batch: pa.RecordBatch | pa.Table, column: Number, row: int, out: npt.NDArray[np.float32]
@@ -274,34 +260,6 @@ class Encoder:
         scaled = (values - column.mean) / column.scale
         out[:] = np.where(missing, 0.0, scaled) if missing.any() else scaled
         return missing
-
-
-class WholeNumbers(NamedTuple):
-    """A column of integers as the compiled loops want it.
-
-    Attributes
-    ----------
-    values : (n,) int64
-        Anything where missing.
-    valid : uint8 bitmap
-        Arrow's: bit ``first + i`` is 1 where value i is there; empty when none is missing.
-    first : int
-    """
-
-    values: npt.NDArray[np.int64]
-    valid: npt.NDArray[np.uint8]
-    first: int
-
-
-def whole_numbers(array: pa.Array) -> WholeNumbers | None:
-    """Look at a column of signed integers (or unsigned ones that fit) without copying its bitmap; None for others."""
-    kind = array.type
-    if not pa.types.is_integer(kind) or kind == pa.uint64():
-        return None
-    valid, data = array.buffers()
-    raw = np.frombuffer(data, dtype=kind.to_pandas_dtype(), count=len(array) + array.offset)[array.offset :]
-    bits = np.zeros(0, np.uint8) if not array.null_count or valid is None else np.frombuffer(valid, np.uint8)
-    return WholeNumbers(raw.astype(np.int64), bits, array.offset)
 
 
 def decoded(values: pa.Array) -> pa.Array:
@@ -391,25 +349,6 @@ def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tu
         if name not in known:
             raise unknown_name(argument, name, list(known))
     return tuple(dict.fromkeys(chosen))
-
-
-def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
-    """Read the weights of a batch that begins at ``row``; refuse missing, infinite, negative ones, and those without a square."""
-    if weight is None:
-        return np.ones(batch.num_rows)
-    kind = decoded(batch.column(weight)).type
-    if not pa.types.is_null(kind) and is_categorical(kind, weight) and not pa.types.is_boolean(kind):
-        raise InputError(f"weight={weight!r} is a column of {kind}, not of numbers; convert it, or pass weight=None.")
-    w = as_floats(batch.column(weight), weight)
-    for bad, what in ((~np.isfinite(w), "missing or infinite"), (w < 0, "negative")):
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise InputError(
-                f"weight={weight!r} is {what} in row {row + first:,} ({w[first]}); weights must be finite and >= 0. Drop such "
-                "rows with where=, or pass weight=None."
-            )
-    check_squares(w, f"weight={weight!r}", row)
-    return w
 
 
 def check_squares(w: FloatArray, said: str, row: int = 0) -> None:

@@ -69,7 +69,7 @@ def read_expression(text: object, argument: str, schema: pa.Schema) -> Expressio
     >>> read_expression("sex = 2; drop table people", "where", schema)
     Traceback (most recent call last):
     ...
-    crosslevel.errors.InputError: where='sex = 2; drop table people' is more than one statement; write one condition ...
+    crosslevel.errors.InputError: where='sex = 2; drop table people' cannot be read; write a condition such as ...
     """
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{argument}={text!r} is no condition; write text such as 'sex = 2 and age >= 65'.")
@@ -89,8 +89,9 @@ def read_expression(text: object, argument: str, schema: pa.Schema) -> Expressio
 
 
 def _parse(text: str, argument: str) -> Any:
-    import sqlglot
+    from sqlglot import Dialect
     from sqlglot.errors import SqlglotError
+    from sqlglot.expressions import Condition
 
     if len(text) > LONGEST or text.count("(") > DEEPEST:
         raise InputError(
@@ -98,7 +99,9 @@ def _parse(text: str, argument: str) -> Any:
             "are read. Make a column of people that says it."
         )
     try:
-        found = sqlglot.parse(text, read="duckdb")
+        found = Dialect.get_or_raise("duckdb").parse_into(
+            Condition, text
+        )  # no statement: those unknown would be logged
     except (SqlglotError, ValueError) as error:
         raise InputError(
             f"{argument}={text!r} cannot be read; write a condition such as 'sex = 2 and age >= 65', names with blanks in double "

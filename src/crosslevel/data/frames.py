@@ -35,11 +35,14 @@ NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.ty
 LARGEST_KEY = 2**63 - 1
 """The largest whole number that names a group: answers hold int64."""
 
-FINGERPRINT_VERSION = 1  # hashed in first: a change of the recipe must change every fingerprint
-ROWS_AT_ONCE = 65_536  # small enough that a column's copy stays in the cache
+FINGERPRINT_VERSION = 2  # hashed in first: a change of the recipe must change every fingerprint
 FINGERPRINT_DIGITS = 16
+TIMES = (
+    (pa.types.is_timestamp, pa.timestamp),
+    (pa.types.is_duration, pa.duration),
+    (pa.types.is_time, pa.time64),
+)
 EXACT = 2.0**53  # below this, whole numbers are exact in float64
-MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 _INDEX = b"crosslevel.index"
 
@@ -345,116 +348,47 @@ def fingerprint(data: object) -> str:
     Examples
     --------
     >>> fingerprint({"age": [30, 41]})
-    'sha256:0aa0f7d5fb98d8af'
+    'sha256:3319862371c573c1'
     >>> fingerprint({"age": [30.0, 41.0]}) == fingerprint({"age": [30, 41]})
     True
     >>> fingerprint({"age": [41, 30]}) == fingerprint({"age": [30, 41]})
     False
     """
     table = to_arrow(data, "data")
-    columns = [_Column(field.type) for field in table.schema]
-    row = 0
-    for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
-        for column, values in zip(columns, batch.columns, strict=True):
-            column.update(values, row)
-        row += batch.num_rows
-    found = [[name, *column.digests()] for name, column in zip(table.column_names, columns, strict=True)]
-    whole = json.dumps([FINGERPRINT_VERSION, row, found]).encode()
-    return f"sha256:{hashlib.sha256(whole).hexdigest()[:FINGERPRINT_DIGITS]}"
+    digest = hashlib.sha256(repr([FINGERPRINT_VERSION, table.num_rows, table.column_names]).encode())
+    for values in table.columns:
+        for part in _canonical(_plain(values)):
+            digest.update(part)
+    return f"sha256:{digest.hexdigest()[:FINGERPRINT_DIGITS]}"
 
 
-class _Column:
-    """Three running hashes: the present values, where values are missing, and what the first cannot hold exactly."""
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self.kind = _common_name(kind.value_type if pa.types.is_dictionary(kind) else kind)
-        self._values, self._missing, self._extra = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
-
-    def update(self, values: pa.Array, first_row: int) -> None:
-        if self.kind == "null":
-            return  # the number of rows says it all
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        if self.kind == "text":
-            values = values.cast(pa.large_string())  # Arrow cannot filter string views
-        rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        if pa.types.is_floating(values.type) or values.null_count:
-            missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-            if missing.any():
-                self._missing.update((np.flatnonzero(missing) + first_row).astype("<i8").tobytes())
-                values, rows = values.filter(pa.array(~missing)), np.flatnonzero(~missing)
-        for piece, extra in _pieces(self.kind, values):
-            self._values.update(piece)
-            if isinstance(extra, tuple):  # (places among the present values, what is left over there)
-                places, rest = extra
-                extra = np.stack([(rows[places] + first_row).astype("<i8"), rest.astype("<i8")], axis=1)
-            if extra is not None:
-                self._extra.update(extra.tobytes())
-
-    def digests(self) -> list[str]:
-        return [self.kind, *(h.hexdigest() for h in (self._values, self._missing, self._extra))]
+def _canonical(values: pa.ChunkedArray) -> Iterator[bytes]:
+    """Give the values of a column as bytes that do not depend on how they are stored."""
+    kind = values.type
+    missing = values.is_null(nan_is_null=pa.types.is_floating(kind)).to_numpy()
+    if pa.types.is_null(kind):
+        return
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        floats = values.cast(pa.float64(), safe=False).to_numpy()
+        yield b"number" + (np.where(missing, 0.0, floats) + 0.0).astype("<f8").tobytes()  # -0.0 becomes 0.0
+        if pa.types.is_integer(kind) and np.abs(np.where(missing, 0.0, floats)).max(initial=0.0) >= EXACT:
+            rounded = [i for i, v in enumerate(values.to_pylist()) if v is not None and int(float(v)) != v]
+            yield repr([(i, values[i].as_py()) for i in rounded]).encode() if rounded else b""
+    else:
+        for is_one, make in TIMES:
+            values = values.cast(make("us"), safe=False).cast(pa.int64()) if is_one(kind) else values
+        text = values if pa.types.is_nested(kind) else values.cast(pa.large_string())
+        yield repr([_common_name(kind), *text.to_pylist()]).encode("utf-8", "surrogatepass")
+    yield np.packbits(missing).tobytes()
 
 
 def _common_name(kind: pa.DataType) -> str:
     """Name what types that may hold the same values have in common."""
-    types = pa.types
-    if types.is_integer(kind) or types.is_floating(kind):
-        return "number"
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return "text"
-    if types.is_timestamp(kind):
-        return f"timestamp {kind.tz or ''}"
-    plain = {"null": types.is_null, "boolean": types.is_boolean, "date": types.is_date, "decimal": types.is_decimal}
-    plain |= {"duration": types.is_duration, "time": types.is_time}
-    return next((name for name, is_one in plain.items() if is_one(kind)), str(kind))
+    kinds = {"boolean": pa.types.is_boolean, "date": pa.types.is_date, "decimal": pa.types.is_decimal}
+    kinds |= {"duration": pa.types.is_duration, "time": pa.types.is_time, "text": _is_text}
+    zone = f"timestamp {kind.tz or ''}" if pa.types.is_timestamp(kind) else str(kind)
+    return next((name for name, is_one in kinds.items() if is_one(kind)), zone)
 
 
-def _pieces(kind: str, values: pa.Array) -> Iterator[tuple[Any, Any]]:
-    """Give values as bytes, and what these cannot hold exactly: an array, or (places, what is left over there)."""
-    if kind == "boolean":
-        yield values.to_numpy(zero_copy_only=False).astype(np.uint8), None
-    elif kind == "date":
-        yield values.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False).astype("<i8"), None
-    elif kind in ("text", "decimal"):
-        yield _text_bytes(values.cast(pa.large_string()))
-    elif kind == "number":
-        whole = values.to_numpy(zero_copy_only=False)
-        numbers = np.ascontiguousarray(whole.astype("<f8") + 0.0)  # -0.0 becomes 0.0
-        yield numbers, None if pa.types.is_floating(values.type) else _beyond_exact(whole, numbers)
-    elif kind.startswith("timestamp ") or kind in ("duration", "time"):
-        yield _microseconds(values)
-    else:
-        for value in values.to_pylist():
-            written = repr(value).encode()
-            yield written, np.array([len(written)], dtype="<i8")
-
-
-def _text_bytes(values: pa.Array) -> tuple[Any, npt.NDArray[np.int64]]:
-    """Give all letters, and the length of each text."""
-    _, offset_buffer, data = values.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
-    text = b"" if data is None or not len(offsets) else memoryview(data)[int(offsets[0]) : int(offsets[-1])]
-    return text, np.diff(offsets).astype("<i8")
-
-
-def _beyond_exact(whole: npt.NDArray[Any], numbers: npt.NDArray[np.float64]) -> Any:
-    """Find the integers that float64 cannot hold, and by how much it misses them."""
-    if whole.dtype.itemsize < 8 or not len(numbers) or max(numbers.max(), -numbers.min()) < EXACT:
-        return None
-    limit = 2.0 ** (64 if whole.dtype.kind == "u" else 63)
-    fits = numbers < limit  # float64 may have rounded up to just past the largest integer
-    rounded = np.where(fits, numbers, 0.0).astype(whole.dtype)
-    missed = np.where(rounded > whole, rounded - whole, whole - rounded)  # unsigned numbers cannot go below zero
-    places = np.flatnonzero(missed)
-    signed = np.where(rounded > whole, -1, 1)[places] * missed[places].astype(np.int64)
-    return (places, signed) if len(places) else None
-
-
-def _microseconds(values: pa.Array) -> tuple[Any, Any]:
-    """Give microseconds, with leftover nanoseconds apart, so that the unit makes no difference."""
-    plain = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
-    ticks = plain.to_numpy(zero_copy_only=False).astype("<i8")
-    if values.type.unit != "ns":
-        return ticks * MICROSECONDS[values.type.unit], None
-    whole, rest = np.divmod(ticks, 1_000)
-    return whole, (np.flatnonzero(rest), rest[rest != 0]) if rest.any() else None
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

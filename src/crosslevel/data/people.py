@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,6 +22,9 @@ from crosslevel.data.frames import as_names
 from crosslevel.data.sql import Local, Spark, open_table, quoted
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import Progress
+
+if TYPE_CHECKING:
+    from crosslevel.data.bags import Bags
 
 RESERVED = "crosslevel_"
 """How columns are called that queries add to those of people."""
@@ -151,6 +154,41 @@ class People:
         """Give the DataFrame that a query on ``people`` of Spark makes."""
         assert isinstance(self.table, Spark)
         return self.table.select(sql, self._kept(None))
+
+    def bags(self, columns: Sequence[str] | None = None, missing: str | None = None, like: Bags | None = None) -> Bags:
+        """Put the people of every place in a bag, in memory, as models of groups take them; weight 0 counts for nothing.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            In place of those of the people.
+        missing : {"error", "drop", "indicate"}, optional
+            As in :meth:`crosslevel.Bags.from_frame`.
+        like : Bags, optional
+            Bags of other people whose columns are used again.
+
+        Examples
+        --------
+        >>> people = People({"town": ["b", "a", "b"], "age": [30, 41, 50], "w": [2.0, 1.0, 0.0]}, by="town", weight="w")
+        >>> bags = people.bags(columns=["age"])
+        >>> bags.keys.tolist(), bags.mean().ravel().tolist()
+        (['a', 'b'], [41.0, 30.0])
+        """
+        from crosslevel.data.bags import Bags
+
+        if like is None:
+            chosen = list(self.features if columns is None else columns)
+            told: dict[str, Any] = {"columns": chosen, "categorical": [n for n in self.categorical if n in chosen]}
+        else:
+            chosen = [] if like.encoding is None else [column.name for column in like.encoding[0]]
+            told = {"columns": columns, "like": like}
+        for name in chosen:
+            if name not in self.schema.names:
+                raise unknown_name("columns", name, self.schema.names)
+        weight = [] if self.weight is None else [self.weight]
+        names = ", ".join(map(quoted, dict.fromkeys([*self.keys, *weight, *chosen])))
+        table = self.answer(f"select {names} from people where {self.weight_sql} is distinct from 0")
+        return Bags.from_frame(table, self.keys, weight=self.weight, missing=missing, **told)
 
     def roles(self) -> dict[str, Any]:
         """Give what each column means, all that is not data."""

@@ -85,9 +85,7 @@ def learn_columns(
     n_rows = check_rows(people)
     found: dict[str, Category | Number] = dict(_categories(people, [c for c in chosen if kinds[c]]))
     numbers = [c for c in chosen if not kinds[c]]
-    seen = {} if n_bins is None else {c: _spread(people, c, n_bins) for c in numbers}
-    found |= _moments(people, numbers) if n_bins is None else {}
-    found |= {c: _number(c, spread) for c, spread in seen.items()}
+    found |= _moments(people, numbers)
     said = []
     constant = [c for c in chosen if _is_constant(found[c])]
     leaking = _leaking(people, [c for c in chosen if c not in constant])
@@ -108,66 +106,38 @@ def learn_columns(
     kept = tuple(found[c] for c in chosen if c not in dropped)
     if not kept:
         raise InputError(f"no column is left to use; all were constant or told the place ({listed(dropped, 8)}).")
-    edges = {c.name: seen[c.name].edges for c in kept if c.name in seen}
+    binned = [c.name for c in kept if isinstance(c, Number)] if n_bins is not None else []
+    edges = {name: _edges(people, name, int(n_bins or 1)) for name in binned}
     return Learned(Bins(Encoder(kept), edges), n_rows, tuple(said))
 
 
 def fewer_bins(people: People, bins: Bins, n_bins: int) -> Bins:
     """Cut the numbers anew, in fewer bins."""
-    return Bins(bins.encoder, {name: _spread(people, name, n_bins).edges for name in bins.edges})
+    return Bins(bins.encoder, {name: _edges(people, name, n_bins) for name in bins.edges})
 
 
-@dataclass(frozen=True, eq=False)
-class _Spread:
-    """How a column of numbers is spread over people.
-
-    Attributes
-    ----------
-    edges : (n_bins - 1,) or fewer
-        At exact weighted quantiles, or between values where there are few.
-    low, high, mean, sd : float
-    missing : bool
-    """
-
-    edges: FloatArray
-    low: float
-    high: float
-    mean: float
-    sd: float
-    missing: bool
-
-
-def _spread(people: People, name: str, n_bins: int) -> _Spread:
-    """Learn the spread of a column of numbers in one query over its distinct values."""
-    x, w, least = f"cast({quoted(name)} as double)", people.weight_sql, n_bins + 1
-    kinds = f"select {x} as x, sum({w}) as w, count(*) as n from people group by 1"
-    ranks = "row_number() over (order by x) as up, row_number() over (order by x desc) as down"
-    sums = "sum(w) over (order by x) as below, sum(w) over () as total, sum(w * x) over () as first"
-    placed = (
-        f"select x, w, n, lag(x) over (order by x) as before, {ranks}, {sums} from ({kinds}) kinds where x is not null"
-    )
-    spread = f"select *, sum(w * power(x - first / nullif(total, 0), 2)) over () as second from ({placed}) placed"
+def _edges(people: People, name: str, n_bins: int) -> FloatArray:
+    """Cut a column of numbers at exact weighted quantiles, or between its values where these are few, by its distinct values."""
+    x, w = f"cast({quoted(name)} as double)", people.weight_sql
+    kinds = f"select {x} as x, sum({w}) as w from people where {x} is not null group by 1"
+    all_ = "partition by w < 0"  # nobody: Spark warns of windows without a partition
+    windows = {"up": "row_number()", "before": "lag(x)", "below": "sum(w)"}
+    ordered = ", ".join(f"{window} over ({all_} order by x) as {name}" for name, window in windows.items())
+    whole = f"sum(w) over ({all_}) as total, min(case when w > 0 then x end) over ({all_}) as lowest"
     parts = [f"floor({part} * {n_bins} / nullif(total, 0))" for part in ("below", "(below - w)")]
     found = people.answer(
-        f"select * from ({spread}) spread where up <= {least} or down <= {least} or {' <> '.join(parts)} order by x"
+        f"select * from (select *, {ordered}, {whole} from ({kinds}) kinds) placed "
+        f"where up <= {n_bins + 1} or {' <> '.join(parts)} order by x"
     )
-    missing = bool(people.answer(f"select count(*) - count({x}) as n from people")["n"][0].as_py())
-    if not found.num_rows:
-        return _Spread(np.zeros(0), np.inf, -np.inf, 0.0, 0.0, missing)
-    value, weight, below = (found[n].to_numpy().astype(np.float64) for n in ("x", "w", "below"))
-    if np.isinf(value[[0, -1]]).any():
-        raise InputError(f"column {name!r} is infinite for somebody; drop or mend these rows.")
-    total, first, second = (float(found[n][0].as_py() or 0.0) for n in ("total", "first", "second"))
-    counted = value[weight > 0]
-    if int(found["up"][found.num_rows - 1].as_py()) <= n_bins:
-        edges = 0.5 * (counted[1:] + counted[:-1])
-    else:
-        cuts = np.arange(1, n_bins) / n_bins * total
-        at = (below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)
-        ends = zip(found["before"].take(pa.array(at)).to_pylist(), value[at].tolist(), strict=True)
-        edges = np.unique([_round_between(low, high) for low, high in ends if high > counted[0]])
-    mean, sd = (first / total, float(np.sqrt(second / total))) if total else (0.0, 0.0)
-    return _Spread(edges, float(value[0]), float(value[-1]), mean, sd, missing)
+    value, weight, below, up = (found[n].to_numpy().astype(np.float64) for n in ("x", "w", "below", "up"))
+    if not weight.any() or up[-1] <= n_bins:
+        counted = value[weight > 0]
+        return 0.5 * (counted[1:] + counted[:-1])
+    total, lowest = found["total"][0].as_py(), found["lowest"][0].as_py()
+    cuts = np.arange(1, n_bins) / n_bins * total
+    at = (below[:, None] >= cuts * (1.0 - SAME)).argmax(axis=0)
+    ends = zip(found["before"].take(pa.array(at)).to_pylist(), value[at].tolist(), strict=True)
+    return np.unique([_round_between(low, high) for low, high in ends if high > lowest])
 
 
 def _round_between(low: float, high: float) -> float:
@@ -182,12 +152,6 @@ def _round_between(low: float, high: float) -> float:
         step = 10.0 ** np.floor(np.log10(high - low))
         found = float(np.floor(high / step) * step)
     return found if low < found <= high else high
-
-
-def _number(name: str, spread: _Spread) -> Number:
-    # single precision, so that sums taken in another order give the same scale
-    scale = float(np.float32(spread.sd)) or 1.0
-    return Number(name, float(np.float32(spread.mean)), scale, spread.missing, spread.low, spread.high)
 
 
 def _moments(people: People, names: Sequence[str]) -> dict[str, Number]:
@@ -211,8 +175,9 @@ def _moments(people: People, names: Sequence[str]) -> dict[str, Number]:
     for i, name in enumerate(names):
         low, high = (np.inf, -np.inf) if row[f"low{i}"] is None else (row[f"low{i}"], row[f"high{i}"])
         sd = float(np.sqrt(squares[f"square{i}"] or 0.0))
-        spread = _Spread(np.zeros(0), low, high, means[i], sd, bool(row[f"gaps{i}"]))
-        found[name] = _number(name, spread)
+        # single precision, so that sums taken in another order give the same scale
+        mean, scale = (float(np.float32(v)) for v in (means[i], sd))
+        found[name] = Number(name, mean, scale or 1.0, bool(row[f"gaps{i}"]), low, high)
     return found
 
 

@@ -525,7 +525,7 @@ def _count_clusters(people: People, bins: Bins, number: Mapping[object, int], ce
     batch = found.to_batches()[0]
     place = _places(batch, number)
     encoded = batch["own"].dictionary_encode()
-    rank = pc.rank(encoded.dictionary, sort_keys="ascending", tiebreaker="first").to_numpy().astype(np.int64)
+    rank = pc.rank(encoded.dictionary, sort_keys="ascending", tiebreaker="first").to_numpy().astype(np.int64) - 1
     alone = encoded.is_null().to_numpy(zero_copy_only=False)
     own = np.empty(found.num_rows, dtype=np.int64)
     own[~alone] = rank[encoded.indices.drop_null().to_numpy()]

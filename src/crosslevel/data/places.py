@@ -1,9 +1,9 @@
-"""``Places``: totals by place, and what else is known of places."""
+"""``Places``: totals and means by place, and what else is known of places; ``Means``: how means were made."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,10 +14,11 @@ from crosslevel.data import frames
 from crosslevel.data.checks import read_list
 from crosslevel.data.sql import open_table
 from crosslevel.data.totals import PlaceTotals, read_places
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, listed, unknown_name
 
 LONGITUDES, LATITUDES = ("lon", "lng", "long", "longitude"), ("lat", "latitude")
 """Names of columns that are degrees on the sphere; any other two are distances in a plane."""
+SAMPLE, POPULATION = "sample", "population"
 
 
 def read_table(data: Any, argument: str) -> pa.Table:
@@ -25,6 +26,70 @@ def read_table(data: Any, argument: str) -> pa.Table:
     if isinstance(data, str | os.PathLike):
         return open_table(data, argument).answer("select * from people")
     return frames.to_arrow(data, argument)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Means:
+    """Means of hidden features in columns of places: how sure they are, and whose.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        Columns of places, each called as the hidden feature. An empty mean is allowed.
+    se : mapping of column to column of its standard errors, optional
+        The less sure a mean, the less is learned from it.
+    known_rates : dataframe or path, optional
+        Means of the hidden features in subgroups of all people, such as national rates by age: columns of people that define the
+        subgroups, a column per hidden feature and, where known, its standard error as ``<feature>_se`` (that of as many people as are
+        here when not given). Slopes follow them as far as they are sure, and intervals narrow.
+    of : {"sample", "population"}, default "sample"
+        Whether the means were computed on the people that are given, and are kept as published; or on others or on all of a population,
+        and move with their errors in draws and intervals.
+
+    Examples
+    --------
+    >>> Means("ill", se={"ill": "ill_se"}, of="population")
+    Means('ill', se={'ill': 'ill_se'}, of='population')
+    """
+
+    columns: str | Sequence[str]
+    se: Mapping[str, str] | None = None
+    known_rates: Any = None
+    of: str = SAMPLE
+
+    def __post_init__(self) -> None:
+        if self.se is not None and not isinstance(self.se, Mapping):
+            raise InputError(
+                f"se={self.se!r} is no mapping; name the column of errors of each mean, {{'ill': 'ill_se'}}."
+            )
+        for name in self.errors:
+            if name not in self.names:
+                raise unknown_name("se", name, list(self.names))
+        if self.of not in (SAMPLE, POPULATION):
+            raise unknown_name("of", self.of, (SAMPLE, POPULATION), "choice")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The hidden features."""
+        return frames.as_names(self.columns, "means")
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Column of the standard errors of each feature that has some."""
+        return dict(self.se or {})
+
+    @cached_property
+    def rates(self) -> pa.Table | None:
+        """The known rates of subgroups."""
+        return None if self.known_rates is None else read_table(self.known_rates, "known_rates")
+
+    def __repr__(self) -> str:
+        said = (
+            [listed(self.names)]
+            + [f"se={self.errors}"] * bool(self.se)
+            + ["known_rates"] * (self.known_rates is not None)
+        )
+        return f"Means({', '.join([*said, f'of={self.of!r}'])})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +105,8 @@ class Places:
         Columns of counts: how many did it, of how many. Places without trials are left out.
     outcomes : sequence of str, optional
         Several outcomes, columns of counts, in place of ``successes``; ``trials`` is their sum unless given.
+    means : str, sequence of str, or Means, optional
+        Columns of means of features that are hidden in people, for the imputers.
     coords : two column names, optional
         Where the place is. Columns called longitude and latitude (``lon``, ``lng``, ``long``; ``lat``) are degrees, and distances are
         chords of the sphere in kilometers; others are distances in a plane.
@@ -63,6 +130,7 @@ class Places:
     successes: str | None = None
     trials: str | None = None
     outcomes: Sequence[str] | None = None
+    means: str | Sequence[str] | Means | None = None
     coords: Sequence[str] | None = None
     population: str | None = None
     margins: Any = None
@@ -81,6 +149,10 @@ class Places:
         for argument in ("outcomes", "coords", "covariates"):
             names = read_list(getattr(self, argument) or (), argument)
             frames.check_columns(self.table, list(names), argument)
+        if self.published is not None:
+            frames.check_columns(self.table, [*self.published.names, *self.published.errors.values()], "means")
+            if self.by in self.published.names:
+                raise InputError(f"means names {self.by!r}, which names the place; a column has one role.")
         if self.coords is not None and len(self.coords) != 2:
             raise InputError(f"coords={tuple(self.coords)!r} must name two columns, such as ('lon', 'lat').")
 
@@ -104,6 +176,11 @@ class Places:
         return replace(found, frame=frames.frame_kind(self.data) if frames.is_frame(self.data) else "pyarrow")
 
     @cached_property
+    def published(self) -> Means | None:
+        """The means, and how they were made."""
+        return self.means if self.means is None or isinstance(self.means, Means) else Means(self.means)
+
+    @cached_property
     def margins_table(self) -> pa.Table | None:
         """The counts that people are raked to."""
         return None if self.margins is None else read_table(self.margins, "margins")
@@ -116,5 +193,6 @@ class Places:
 
     def __repr__(self) -> str:
         said = [f"{n}={tuple(v) if isinstance(v, list) else v!r}" for n, v in self.roles().items() if n != "by"]
+        said += [] if self.published is None else [f"means={listed(self.published.names)}"]
         said += ["margins"] * (self.margins is not None)
         return f"Places({self.table.num_rows:,} rows by {self.by!r}: {', '.join(said)})"

@@ -70,23 +70,47 @@ def read_shapes(given: Any, key: str | None = None) -> Source:
     >>> len(source.shapes), source.degrees
     (2, None)
     """
-    if isinstance(given, (str, Path)):
-        return _from_mapping(_load(Path(given)), key)
+    shapely, names = import_shapely(), None
+    if isinstance(given, str | Path):
+        given = _load(Path(given))
+    elif hasattr(given, "__geo_interface__") and not hasattr(given, "__len__"):
+        given = given.__geo_interface__
+    degrees, crs = crs_kind(None if isinstance(given, Mapping) else getattr(given, "crs", None))
     if isinstance(given, Mapping):
-        return _from_mapping(given, key)
-    if hasattr(given, "geometry") and hasattr(given, "columns"):
-        return _from_frame(given, key)
-    if hasattr(given, "__geo_interface__") and not hasattr(given, "__len__"):
-        return _from_mapping(given.__geo_interface__, key)
-    if not isinstance(given, Iterable):
+        try:
+            every, names, degrees, crs = _features(given, key)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"shapes is no whole GeoJSON ({error!r}); export it again.") from error
+    elif hasattr(given, "geometry") and hasattr(given, "columns"):
+        every = list(given.geometry)
+        if key is not None and key not in given.columns:
+            raise unknown_name("key", key, list(map(str, given.columns)))
+        names = None if key is None else [str(v) for v in given[key]]
+    elif isinstance(given, Iterable):
+        every = list(given)
+    else:
         raise InputError(
             f"shapes is a {type(given).__name__}; pass shapely polygons, GeoJSON (a dictionary or the path of a file) or a GeoDataFrame."
         )
-    degrees, crs = crs_kind(getattr(given, "crs", None))
-    shapes = [_shape(one, number) for number, one in enumerate(given)]
-    if not shapes:
+    if not every:
         raise InputError("shapes holds no polygon; pass at least one.")
-    return Source(shapes, None, degrees, crs)
+    return Source([_shape(shapely, one, number) for number, one in enumerate(every)], names, degrees, crs)
+
+
+def _features(given: Mapping[str, Any], key: str | None) -> tuple[list[Any], list[str] | None, bool | None, str | None]:
+    """Give the geometries of GeoJSON, their names, and the coordinate system."""
+    if given["type"] in ("Polygon", "MultiPolygon"):
+        return [given], None, None, None
+    features = [given] if given["type"] == "Feature" else list(given["features"])
+    # without a "crs" member GeoJSON is longitude and latitude by its standard (RFC 7946)
+    system = given.get("crs")
+    degrees, crs = crs_kind(system["properties"]["name"]) if system else (True, "GeoJSON")
+    properties = [one.get("properties") or {} for one in features]
+    for number, own in enumerate(properties):
+        if key is not None and key not in own:
+            raise InputError(f"feature {number}: {unknown_name('key', key, list(own), 'property')}")
+    names = None if key is None else [str(own[key]) for own in properties]
+    return [one["geometry"] for one in features], names, degrees, crs
 
 
 def _load(path: Path) -> Mapping[str, Any]:
@@ -108,54 +132,6 @@ def _load(path: Path) -> Mapping[str, Any]:
     return found
 
 
-def _from_mapping(given: Mapping[str, Any], key: str | None) -> Source:
-    try:
-        return _from_geojson(given, key)
-    except (KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise InputError(f"shapes is no whole GeoJSON ({error!r}); export it again.") from error
-
-
-def _from_geojson(given: Mapping[str, Any], key: str | None) -> Source:
-    kind = given.get("type")
-    if kind == "FeatureCollection":
-        features = list(given.get("features") or ())
-        # without a "crs" member GeoJSON is longitude and latitude by its standard (RFC 7946)
-        name = given.get("crs")
-        degrees, crs = crs_kind(name["properties"]["name"]) if name else (True, "GeoJSON")
-    elif kind == "Feature":
-        features, (degrees, crs) = [given], (True, "GeoJSON")
-    elif kind in ("Polygon", "MultiPolygon"):
-        return Source([_shape(given, 0)], None, None, None)
-    else:
-        raise InputError(
-            f"shapes is a mapping of type {kind!r}; pass a GeoJSON FeatureCollection, Feature, Polygon or MultiPolygon."
-        )
-    if not features:
-        raise InputError("shapes has no features; pass a FeatureCollection of polygons.")
-    shapes = [_shape(f.get("geometry"), number) for number, f in enumerate(features)]
-    names = None
-    if key is not None:
-        properties = [f.get("properties") or {} for f in features]
-        for number, p in enumerate(properties):
-            if key not in p:
-                found = unknown_name("key", key, list(p), "property")
-                raise InputError(f"feature {number}: {found}")
-        names = [str(p[key]) for p in properties]
-    return Source(shapes, names, degrees, crs)
-
-
-def _from_frame(given: Any, key: str | None) -> Source:
-    degrees, crs = crs_kind(getattr(given, "crs", None))
-    names = None
-    if key is not None:
-        columns = [str(c) for c in given.columns]
-        if key not in columns:
-            raise unknown_name("key", key, columns)
-        names = [str(v) for v in given[key]]
-    shapes = [_shape(one, number) for number, one in enumerate(given.geometry)]
-    return Source(shapes, names, degrees, crs)
-
-
 def crs_kind(crs: Any) -> tuple[bool | None, str | None]:
     """Say whether a coordinate system, by object or name, is in longitude and latitude, and give its name.
 
@@ -172,50 +148,26 @@ def crs_kind(crs: Any) -> tuple[bool | None, str | None]:
     return any(word in text.casefold() for word in DEGREES), text
 
 
-def _shape(one: Any, number: int) -> Shape:
+def _shape(shapely: Any, one: Any, number: int) -> Shape:
     """Read one polygon or multipolygon."""
     if one is None:
         raise InputError(f"polygon {number} has no geometry; drop it.")
-    geometry = one if isinstance(one, Mapping) else getattr(one, "__geo_interface__", None)
-    if geometry is None:
-        parts: Any = [one if _is_rings(one) else [one]]
-    elif geometry.get("type") == "Feature":
-        return _shape(geometry.get("geometry"), number)
-    elif geometry.get("type") == "Polygon":
-        parts = [geometry["coordinates"]]
-    elif geometry.get("type") == "MultiPolygon":
-        parts = geometry["coordinates"]
-    else:
-        raise InputError(
-            f"polygon {number} is a {geometry.get('type')!r}; only Polygon and MultiPolygon enclose an area."
-        )
-    shape = [[_ring(ring, number) for ring in rings] for rings in parts if len(rings)]
-    if not shape:
-        raise InputError(f"polygon {number} is empty; drop it.")
-    return shape
-
-
-def _is_rings(one: Any) -> bool:
-    return isinstance(one, Sequence) and len(one) > 0 and np.ndim(one[0]) == 2
-
-
-def _ring(ring: Any, number: int) -> FloatArray:
     try:
-        corners = np.array(ring, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"polygon {number} has corners that are no numbers ({error}).") from error
-    if corners.ndim != 2 or corners.shape[1] not in (2, 3):
-        raise InputError(f"polygon {number} has a ring of shape {corners.shape}; a ring is a list of [x, y].")
-    corners = corners[:, :2]  # heights are left out
-    if not np.isfinite(corners).all():
-        raise InputError(f"polygon {number} has a missing or infinite corner; repair or drop it.")
-    if len(corners) > 1 and (corners[0] == corners[-1]).all():
-        corners = corners[:-1]
-    if len(np.unique(corners, axis=0)) < 3:
-        raise InputError(
-            f"polygon {number} has a ring of fewer than 3 different corners, which encloses nothing; drop it."
-        )
-    return np.ascontiguousarray(corners)
+        if isinstance(one, Mapping) or hasattr(one, "__geo_interface__"):
+            one = shapely.geometry.shape(one["geometry"] if isinstance(one, Mapping) and "geometry" in one else one)
+        else:
+            rings = [np.array(ring, dtype=np.float64) for ring in (one if np.ndim(one[0]) == 2 else [one])]
+            with np.errstate(invalid="ignore"):  # refused below
+                one = shapely.Polygon(rings[0], rings[1:])
+        parts = list(getattr(one, "geoms", [one]))
+        shape = [
+            [np.asarray(ring.coords, dtype=np.float64)[:-1, :2] for ring in (p.exterior, *p.interiors)] for p in parts
+        ]
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, shapely.errors.ShapelyError) as error:
+        raise InputError(f"polygon {number} is no polygon that encloses an area ({error}); drop or mend it.") from error
+    if not shape or not all(len(ring) and np.isfinite(ring).all() for part in shape for ring in part):
+        raise InputError(f"polygon {number} is empty, or has a missing or infinite corner; repair or drop it.")
+    return shape
 
 
 def as_shapely(shapes: Sequence[Shape]) -> Any:

@@ -1,7 +1,7 @@
 """Public names of this package and where each is defined; :mod:`crosslevel.lazy` loads them from here."""
 
+from crosslevel.data.memberships import MembershipCounts as MembershipCounts
 from crosslevel.ecological.court.choice import candidate_of_choice as candidate_of_choice
-from crosslevel.ecological.court.performance import performance as performance
 from crosslevel.ecological.court.polarization import margin as margin
 from crosslevel.ecological.court.polarization import polarization as polarization
 from crosslevel.ecological.court.rpv import rpv as rpv
@@ -21,10 +21,6 @@ from crosslevel.ecological.tables.constant_rates import rxc_em as rxc_em
 from crosslevel.ecological.tables.contextual.estimator import rxc as rxc
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet as multinomial_dirichlet
 from crosslevel.ecological.tables.goodman import goodman as goodman
-from crosslevel.ecological.tables.group_counts import MembershipCounts as MembershipCounts
 from crosslevel.ecological.tables.group_counts import group_counts as group_counts
 from crosslevel.ecological.tables.king.estimator import king as king
 from crosslevel.ecological.tables.king.iterated import king_iterated as king_iterated
-from crosslevel.ecological.tables.unit_tables import UnitTables as UnitTables
-from crosslevel.ecological.tables.unit_tables import table_from_frame as table_from_frame
-from crosslevel.ecological.tables.unit_tables import unit_tables as unit_tables

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -269,9 +268,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if self.unknown not in ("error", "ignore"):
             raise unknown_name("unknown", self.unknown, ["error", "ignore"], "choice")
         if self.bandwidth != "median":
-            number = isinstance(self.bandwidth, Real) and not isinstance(self.bandwidth, bool)
-            if not number or not 0 < self.bandwidth < np.inf:  # type: ignore[operator]
-                raise InputError(f"bandwidth={self.bandwidth!r} is neither 'median' nor a positive number.")
+            checks.check_positive(self.bandwidth, "bandwidth")
         n = checks.check_whole(self.n_features, "n_features", 1)
         if n % 2 and issubclass(MAPS[self.feature_map], FourierMap):
             raise InputError(

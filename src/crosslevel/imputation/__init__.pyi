@@ -1,7 +1,5 @@
 """Public names of this package and where each is defined; :mod:`crosslevel.lazy` loads them from here."""
 
 from crosslevel.imputation.cudia.estimator import CUDIA as CUDIA
-from crosslevel.imputation.evaluation import evaluate as evaluate
 from crosslevel.imputation.persons.estimator import CrossLevelImputer as CrossLevelImputer
 from crosslevel.imputation.rubin import pool as pool
-from crosslevel.imputation.rubin import pool_statistic as pool_statistic

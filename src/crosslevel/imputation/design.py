@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslevel.data.cells import equal_rows, sums
+from crosslevel.data.cells import sums
 from crosslevel.data.columns import Category, Number
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, IntArray
 
 MOST_LEVELS = 12
@@ -119,7 +119,7 @@ def learn_design(
 
 
 def check_size(X: FloatArray, design: Design) -> None:
-    """Refuse more scores than memory holds; name the columns that cost most, and a choice that works.
+    """Refuse more scores than memory holds, and name the columns that cost most.
 
     Parameters
     ----------
@@ -129,19 +129,11 @@ def check_size(X: FloatArray, design: Design) -> None:
     """
     if len(X) * len(design.reach) <= MOST_SCORES:
         return
-    values = [len(np.unique(column)) for column in X.T]
-    dear = np.argsort(values, kind="stable")[::-1]
-    left = rows = 0
-    for left in range(1, len(dear)):
-        kept = np.sort(dear[left:])
-        rows = len(equal_rows(X[:, kept])[1])
-        if rows * sum(len(design.features[j].terms) for j in kept) <= MOST_SCORES:
-            break
-    names = [design.features[j].name for j in dear]
-    costly = ", ".join(f"{names[i]!r} ({values[j]:,} values)" for i, j in enumerate(dear[:5]))
+    values = np.array([len(np.unique(column)) for column in X.T])
+    dear = [f"{design.features[j].name!r} ({values[j]:,} values)" for j in np.argsort(-values, kind="stable")[:5]]
     raise InputError(
         f"X: {len(X):,} distinct rows of people with {len(design.reach):,} scores each are more than memory holds; the columns that cost "
-        f"most are {costly}. Leave out {listed(names[:left])}, or round them to a few values: without them X has {rows:,} distinct rows."
+        f"most are {', '.join(dear)}. Leave some out, or round them to a few values."
     )
 
 

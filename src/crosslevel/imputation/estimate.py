@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
+import pyarrow as pa
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
-from crosslevel.data.cells import Cells, gather, warn_outside
+from crosslevel.data.cells import Cells, warn_outside
 from crosslevel.data.columns import Category
+from crosslevel.data.people import People
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.imputation.inputs import People, Schema, read_people
+from crosslevel.imputation.inputs import Rows, Schema, read_rows
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
 
-class Imputer(TransformerMixin, BaseEstimator):
+class Imputer(BaseEstimator):
     """An estimator of hidden features; its fit leaves ``schema_``, ``hidden_names_``, ``warnings_`` and the seed."""
 
     _allow_missing = True
@@ -29,19 +30,8 @@ class Imputer(TransformerMixin, BaseEstimator):
     _seed: int
     _data: dict[str, str]
     _frame: frames.FrameKind
-
-    def fit_transform(
-        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
-    ) -> FloatArray:
-        """Fit, and give the expected hidden values of the same people."""
-        self.fit(X, partition, aggregates, sample_weight, aggregate_se)
-        values: FloatArray = self.transform(X, partition, sample_weight=sample_weight)
-        return values
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Give the names of the hidden features."""
-        check_is_fitted(self, "schema_")
-        return np.array(self.hidden_names_, dtype=object)
+    _shown: tuple[str, ...]
+    """Columns of few values, by which means are shown where nobody asks for others."""
 
     def _without_people(self) -> dict[str, Any]:
         """Fitted values that take the place of those with single people, in a saved model and in a pickle."""
@@ -56,20 +46,18 @@ class Imputer(TransformerMixin, BaseEstimator):
         state: dict[str, Any] = super().__getstate__()
         return state | self._without_people() if hasattr(self, "schema_") else state
 
-    def _gather(self, X: Any, partition: Any, sample_weight: Any) -> tuple[People, Cells]:
-        """Read people, who must look like those of the fit, and count those who are alike."""
+    def _read(self, people: People) -> tuple[Rows, Cells]:
+        """Read people one by one, who must look like those of the fit, and count those who are alike."""
         check_is_fitted(self, "schema_")
-        people = read_people(X, partition, self.schema_, sample_weight, allow_missing=self._allow_missing)
+        rows = read_rows(people, self.schema_, allow_missing=self._allow_missing)
         fitted: Cells | None = getattr(self, "_cells", None)  # where the distinct rows of the fit are kept
         if fitted is not None:
-            warn_outside(people.X, fitted.X, self.schema_.names)
-        return people, gather(people.X, people.group, people.weight)
+            warn_outside(rows.X, fitted.X, self.schema_.names, argument="people")
+        return rows, rows.cells
 
-    def _check_match(self, match_means: bool, sample_weight: Any) -> None:
-        """Refuse weights that have nothing to weigh."""
-        if not match_means:
-            given = {"sample_weight": sample_weight}
-            checks.refuse_idle_arguments(type(self).transform, given, "with match_means=False; match the means")
+    def _named(self, values: FloatArray, kind: frames.FrameKind) -> Any:
+        """Give values of people (n, d_u) as columns called after the hidden features."""
+        return frames.from_arrow(pa.table(dict(zip(self.hidden_names_, values.T, strict=True))), kind)
 
     def _read_draws(self, n_draws: Any, random_state: RandomState) -> tuple[int, np.random.Generator]:
         """Check a number of draws, and give the random numbers: of the fit's seed where none is given."""
@@ -82,7 +70,9 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     def _provenance(self, call: str) -> Provenance:
         said = ", ".join(f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v is not None)
-        return Provenance.of(call=f"{type(self).__name__}({said}).fit(...).{call}", seed=self._seed, data=self._data)
+        return Provenance.of(
+            call=f"{type(self).__name__}({said}).fit(people, places).{call}", seed=self._seed, data=self._data
+        )
 
     def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         """Method, diagnostics and warnings of every table of this model."""

@@ -1,7 +1,7 @@
-"""Read and check what an imputation is given: people, their groups, the published means, weights and standard errors.
+"""Read and check what an imputation is given: people, counted by distinct row and group where they are, and the published means.
 
-Several partitions come as a frame of labels, and then the published tables as a mapping from a partition's name to its table: a
-hidden feature may be published for one partition and another for a second.
+``read_fit(people, places)`` gives everything a fit needs; ``count_cells`` counts other people by the columns of a fit; ``read_rows`` gives
+people one by one, in their order.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from crosslevel.data import checks, frames
-from crosslevel.data.audit import describe_codes
-from crosslevel.data.cells import learn_table, read_matrix
-from crosslevel.data.checks import align_rows, row_keys
-from crosslevel.data.columns import Category, Number, check_squares
+from crosslevel.data import frames
+from crosslevel.data.audit import audit
+from crosslevel.data.cells import Cells, gather, learn_table, read_matrix, sums
+from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
+from crosslevel.data.kinds import Kinds, count_kinds
+from crosslevel.data.people import People
+from crosslevel.data.people_columns import check_rows
+from crosslevel.data.places import Places
+from crosslevel.data.published import Partition, Published, check_range, read_means
+from crosslevel.data.sql import quoted
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.imputation.design import MOST_LEVELS
 from crosslevel.typing import FloatArray, IntArray
@@ -29,25 +34,34 @@ FEWEST_GROUPS = 20
 """Groups under which a fit says what to expect of it."""
 FEWEST_REPEATS = 20
 """People beside the first of every group from which on a column that never differs among them is taken for a function of the group."""
+UNSURE = (
+    "The published means of {0} are taken as those of these very people (of='sample'), so intervals leave out their standard errors. Pass "
+    "Means(..., of='population') where they are means of others."
+)
+FILL = "; drop them (where='{0} is not null') or fill the values in, or use a method that allows them (missing='mean')."
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What new people must look like: the columns, the partitions and which of X's columns holds labels."""
+    """What new people must look like: the columns and the partitions."""
 
     columns: tuple[Category | Number, ...]
     partitions: tuple[Partition, ...]
-    partition_column: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns of X that are used."""
+        """Names of the columns that are used."""
         return tuple(c.name for c in self.columns)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the columns of the groups."""
+        return tuple(p.name for p in self.partitions)
 
 
 @dataclass(frozen=True, eq=False)
-class People:
-    """People as arrays.
+class Rows:
+    """People one by one.
 
     Attributes
     ----------
@@ -56,17 +70,25 @@ class People:
     group : (n, L) int
         Group of each person in each partition.
     weight : (n,) or None
+        None where everybody weighs the same.
     frame : str
         The caller's kind of dataframe.
-    count : (n,) or None
-        People behind each row, where rows are not single people.
     """
 
     X: FloatArray
     group: IntArray
     weight: FloatArray | None
     frame: frames.FrameKind
-    count: FloatArray | None = None
+
+    @property
+    def each(self) -> FloatArray:
+        """Weight of everybody, (n,)."""
+        return np.ones(len(self.X)) if self.weight is None else self.weight
+
+    @property
+    def cells(self) -> Cells:
+        """The same people counted by distinct row and group, who know their pair."""
+        return gather(self.X, self.group, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,19 +97,26 @@ class Inputs:
 
     Attributes
     ----------
-    people : People
+    cells : Cells
+        People by distinct row and group.
     schema : Schema
     published : tuple of Published
         One entry per hidden feature.
+    rates : tuple of pyarrow.Table
+        Known rates of subgroups.
+    frame : str
+        The caller's kind of dataframe.
     data : dict
         Fingerprints.
     warnings : tuple of str
         What was left out or looks odd, in sentences.
     """
 
-    people: People
+    cells: Cells
     schema: Schema
     published: tuple[Published, ...]
+    rates: tuple[pa.Table, ...]
+    frame: frames.FrameKind
     data: dict[str, str]
     warnings: tuple[str, ...]
 
@@ -97,162 +126,236 @@ class Inputs:
         return tuple(p.name for p in self.published)
 
 
-def read_fit(
-    X: Any,
-    partition: Any,
-    aggregates: Any,
-    sample_weight: Any = None,
-    aggregate_se: Any = None,
-    *,
-    categorical: Sequence[str] | None = None,
-    allow_missing: bool = False,
-    count: FloatArray | None = None,
-) -> Inputs:
-    """Check everything that a fit is given.
+def read_fit(people: People, places: Places | Sequence[Places], *, allow_missing: bool = False) -> Inputs:
+    """Check everything that a fit is given, and count people.
 
     Parameters
     ----------
-    X : dataframe or array of shape (n, d)
-    partition : array of labels, name of a column of X, or frame of labels
-    aggregates, aggregate_se : dataframe, array, or mapping of partition to either
-    sample_weight : array of shape (n,), optional
-    categorical : sequence of str, optional
-        Columns of numbers that are codes.
+    people : People
+        Columns nobody named are left out where they are hidden, have one value, or are a function of the group or another category.
+    places : Places or sequence of Places
     allow_missing : bool
-        Whether X may have missing values.
-    count : array of shape (n,), optional
-        People behind each row of X, where equal ones were counted before.
+        Whether columns of people may have missing values.
 
     Examples
     --------
-    >>> given = read_fit({"age": [30, 41, 50, 62]}, ["a", "a", "b", "b"], {"partition": ["b", "a"], "ill": [0.5, 0.1]})
+    >>> people = People({"age": [30, 41, 50, 62], "town": ["a", "a", "b", "b"]}, by="town")
+    >>> given = read_fit(people, Places({"town": ["b", "a"], "ill": [0.5, 0.1]}, by="town", means="ill"))
     >>> given.hidden, given.published[0].mean.tolist(), given.schema.partitions[0].labels
     (('ill',), [0.1, 0.5], ('a', 'b'))
     """
-    given = read_grouped(X, partition, sample_weight, categorical=categorical, allow_missing=allow_missing, count=count)
-    published, left_out = read_published(aggregates, aggregate_se, given.schema.partitions)
-    names = [q.name for q in published]
-    for name in names:
-        if name in given.schema.names:
+    every = _check_nouns(people, places)
+    hidden = [name for one in every for name in (one.published.names if one.published else ())]
+    names = [name for name in people.features if people.columns is not None or name not in hidden]
+    for name in hidden:
+        if name in names:
             raise InputError(
-                f"aggregates has the mean of {name!r}, which is also a column of X; leave it out of X, or it would be used "
-                "to impute itself."
+                f"places has the mean of {name!r}, which is also one of the columns of people; leave it out of columns, or it would be "
+                "used to impute itself."
             )
-        if names.count(name) > 1:
-            raise InputError(f"aggregates has the means of {name!r} for several partitions; pass those of the finest.")
-    return Inputs(given.people, given.schema, published, given.data, (*given.warnings, *left_out))
-
-
-def read_grouped(
-    X: Any,
-    partition: Any,
-    sample_weight: Any = None,
-    *,
-    categorical: Sequence[str] | None = None,
-    allow_missing: bool = False,
-    count: FloatArray | None = None,
-) -> Inputs:
-    """Check people and their groups, without any published mean.
-
-    Examples
-    --------
-    >>> read_grouped({"age": [30, 41]}, ["b", "a"]).people.group.tolist()
-    [[1], [0]]
-    """
-    given = _read(X, partition, sample_weight, categorical, allow_missing)
-    people, partitions = replace(given.people, count=count), given.schema.partitions
+    if not names:
+        raise InputError(f"people has no column beside {listed(people.keys)}; pass what is known of each person.")
+    keys = tuple(one.by for one in every)
+    check_rows(people)
+    kinds = count_kinds(people, [*names, *keys])
+    groups = [frames.group_rows(kinds.table, key, "by") for key in keys]
+    partitions = tuple(Partition(key, tuple(g.keys.column(0).to_pylist())) for key, g in zip(keys, groups, strict=True))
     for p in partitions:
         if len(p) < 2:
             raise InputError(
-                f"partition {p.name!r} has one group, {p.labels[0]!r}; what differs between groups is all there is to learn "
-                "from, so at least two are needed."
+                f"by={p.name!r} has one group, {p.labels[0]!r}; what differs between groups is all there is to learn from, so at least "
+                "two are needed."
             )
-    _check_varies(people.X, given.schema.columns)
-    for name, other in _dependent(people, given.schema).items():
-        raise InputError(
-            f"X: {name!r} is a function of {other!r}: everybody with one value of {other!r} has the same {name!r}, which so tells nobody "
-            f"apart that {other!r} does not. Leave {name!r} out of X; its means are averages of those by {other!r}."
-        )
-    if people.weight is not None:
-        _check_weighed(people, partitions)
-    said = tuple(describe_codes(dict(zip(given.schema.names, people.X.T, strict=True)), "X"))
-    return replace(given, people=people, warnings=said)
-
-
-def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None, frames.FrameKind]:
-    """Give the columns of X, the labels in the same order, the column of X that held them, and the caller's kind of frame."""
-    table, kind = _as_table(X)
-    labels, table, inside = _labels(_in_order_of(X, partition, None)[0], table)
-    return table, labels, inside, kind
-
-
-def _read(X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool) -> Inputs:
-    """Read people, and learn columns and partitions from them."""
-    table, labels, inside, kind = read_tables(X, partition)
-    groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
-    partitions = tuple(
-        Partition(name, tuple(g.keys.column(0).to_pylist()))
-        for name, g in zip(labels.column_names, groups, strict=True)
+    codes = np.column_stack([g.codes for g in groups]).astype(np.intp)
+    found = read_means(every, partitions)
+    coded = [n for n in names if n in people.categorical or pa.types.is_dictionary(people.table.stored.field(n).type)]
+    columns = learn_table(kinds.table.select(names), coded or None, "people")
+    X = _matrix(kinds.table, columns, kinds.count, "allow" if allow_missing else "error")
+    chosen, left_out = _independent(people, X, codes, columns, partitions, kinds.count)
+    schema = Schema(tuple(columns[j] for j in chosen), partitions)
+    cells = _cells(X[:, chosen], codes, kinds)
+    coded = [n for n in people.categorical if n in schema.names]
+    doubts = audit(replace(people, data=people.table, columns=schema.names, categorical=coded), every).sentences
+    told = {f"x{j}": x for j, x in enumerate(cells.X[cells.pair_cell].T)}
+    told |= {f"group{j}": g for j, g in enumerate(cells.pair_group.T)} | {"people": cells.count}
+    return Inputs(
+        cells,
+        schema,
+        found[0],
+        tuple(one.published.rates for one in every if one.published and one.published.rates is not None),
+        _kind_of(people),
+        {"people": fingerprint(told)} | {f"places by {one.by}": fingerprint(one.table) for one in every},
+        (*left_out, *doubts, *found[1]),
     )
-    columns = learn_table(table, categorical)
-    weight = _in_order_of(X, partition, sample_weight)[1]
-    people = _people(table, columns, [g.codes for g in groups], weight, kind, "allow" if allow_missing else "error")
-    data = {"X": fingerprint(table), "partition": fingerprint(labels)}
-    return Inputs(people, Schema(columns, partitions, inside), (), data, ())
 
 
-def dependent_columns(X: Any, partition: Any, categorical: Sequence[str] | None = None) -> dict[str, str]:
-    """Find columns of X that are a function of the partition or of another category, which a fit refuses: name -> of what.
+def _check_nouns(people: object, places: object) -> tuple[Places, ...]:
+    """Refuse what is neither people nor places with means, and keys that do not match."""
+    _check_people(people)
+    assert isinstance(people, People)
+    every = tuple(places) if isinstance(places, list | tuple) else (places,)
+    for one in every:
+        if not isinstance(one, Places) or one.published is None:
+            what = "has no means" if isinstance(one, Places) else f"is a {type(one).__name__}"
+            raise InputError(f"places {what}; pass crosslevel.Places(data, by=..., means=[...]), or a list of these.")
+    keys = [one.by for one in every if isinstance(one, Places)]
+    if not keys or len(set(keys)) < len(keys):
+        raise InputError(f"places are by {listed(keys)}; pass one Places for each way in which people are divided.")
+    if set(keys) != set(people.keys):
+        raise InputError(
+            f"people are by {listed(people.keys) or 'nothing'} and places by {listed(keys)}; name the same columns in both by="
+        )
+    return tuple(one for one in every if isinstance(one, Places))
+
+
+def _check_people(people: object) -> None:
+    if not isinstance(people, People):
+        raise InputError(f"people is a {type(people).__name__}; pass crosslevel.People(data, by=...).")
+
+
+def _kind_of(people: People) -> frames.FrameKind:
+    return frames.frame_kind(people.data) if frames.is_frame(people.data) else "pyarrow"
+
+
+def _matrix(table: pa.Table, columns: Sequence[Category | Number], count: FloatArray, missing: str) -> FloatArray:
+    """Give columns as a matrix; say of how many people something is missing, where nothing may be."""
+    for c in columns if missing == "error" else ():
+        if table[c.name].null_count:
+            gone = int(count[table[c.name].is_null().to_numpy()].sum())
+            raise InputError(
+                f"people: {c.name!r} is missing for {gone:,} of {int(count.sum()):,}{FILL.format(quoted(c.name))}"
+            )
+    return read_matrix(table, columns, "people", missing=missing)
+
+
+def _cells(X: FloatArray, codes: IntArray, kinds: Kinds) -> Cells:
+    """Count people, given as distinct rows with counts, by the columns of the model."""
+    cells = gather(X, codes, kinds.weight)
+    count, squares = (sums(cells.pair, v, len(cells.count)) for v in (kinds.count, kinds.weight_squared))
+    return replace(cells.without_people(), count=count, weight_squared=squares)
+
+
+def _independent(
+    people: People,
+    X: FloatArray,
+    codes: IntArray,
+    columns: Sequence[Category | Number],
+    partitions: tuple[Partition, ...],
+    count: FloatArray,
+) -> tuple[list[int], list[str]]:
+    """Choose the columns that tell people of a group apart; those that were named and do not are refused."""
+    why = {
+        c.name: "has one value for everybody"
+        for c, values in zip(columns, X.T, strict=True)
+        if np.fmin.reduce(values) == np.fmax.reduce(values)
+    }
+    varying = [j for j, c in enumerate(columns) if c.name not in why]
+    of = _dependent(X[:, varying], codes, [columns[j] for j in varying], partitions, count)
+    why |= {name: f"is a function of {other!r}" for name, other in of.items()}
+    chosen = [j for j, c in enumerate(columns) if c.name not in why]
+    if (people.columns is not None and why) or not chosen:
+        raise InputError(
+            f"people: {'; '.join(f'{n!r} {w}' for n, w in list(why.items())[:3])}, and so tells nobody apart that the rest does not. "
+            "Leave it out of columns."
+        )
+    return chosen, [f"people: {name!r} {words} and was left out." for name, words in why.items()]
+
+
+def _dependent(
+    X: FloatArray,
+    codes: IntArray,
+    columns: Sequence[Category | Number],
+    partitions: tuple[Partition, ...],
+    count: FloatArray,
+) -> dict[str, str]:
+    """Find columns of few values that are a function of a partition, and categories that are one of another category."""
+    factors = [j for j, c in enumerate(columns) if isinstance(c, Category)]
+    levels = {columns[j].name: np.nan_to_num(X[:, j], nan=-1.0).astype(np.intp) + 1 for j in factors}
+    groups = {p.name: codes[:, i] for i, p in enumerate(partitions)}
+    found: dict[str, str] = {}
+    for j, column in enumerate(columns):
+        for other, of in (groups | (levels if j in factors else {})).items():
+            # of two categories that say the same one is left out
+            if other == column.name or other in found or column.name in found:
+                continue
+            # a continuous column of places tells how they differ
+            if _is_function(X[:, j], of, count) and (j in factors or len(np.unique(X[:, j])) <= MOST_LEVELS):
+                found[column.name] = other
+    return found
+
+
+def _is_function(values: FloatArray, of: IntArray, count: FloatArray) -> bool:
+    """Tell whether equal ``of`` means equal values, among enough people for it to be no accident."""
+    first = np.zeros(int(of.max()) + 1, dtype=np.intp)
+    first[of[::-1]] = np.arange(len(of) - 1, -1, -1)
+    if not np.array_equal(values[first[of]], values, equal_nan=True):
+        return False
+    again = count.copy()
+    again[np.unique(first[of])] -= 1.0  # the others are people who could have shown otherwise
+    return float(again.sum()) >= FEWEST_REPEATS and len(np.unique(values[again > 0])) > 1
+
+
+def count_cells(people: People, schema: Schema, *, allow_missing: bool = False) -> Cells:
+    """Count other people than those of the fit by its columns and groups."""
+    _check_columns(people, (*schema.names, *schema.keys))
+    _check_keys(people, schema)
+    check_rows(people)
+    kinds = count_kinds(people, [*schema.names, *schema.keys])
+    X = _matrix(kinds.table, schema.columns, kinds.count, "new" if allow_missing else "error")
+    return _cells(X, _codes(kinds.table, schema, kinds.count), kinds)
+
+
+def read_rows(people: People, schema: Schema, *, allow_missing: bool = False, grouped: bool = True) -> Rows:
+    """Read people one by one, in their order; without ``grouped``, people of any group.
 
     Examples
     --------
-    >>> state = np.repeat(["a", "b", "c"], 10)
-    >>> X = {"age": np.arange(30) % 4, "region": np.where(state == "a", "west", "east")}
-    >>> dependent_columns(X, state)
-    {'region': 'partition'}
-    """
-    given = _read(X, partition, None, categorical, allow_missing=True)
-    return _dependent(given.people, given.schema)
-
-
-def read_people(
-    X: Any, partition: Any, schema: Schema, sample_weight: Any = None, *, allow_missing: bool = False
-) -> People:
-    """Read people to impute: the columns and groups must be those of the fit.
-
-    Examples
-    --------
-    >>> given = read_fit({"age": [30, 41, 50, 62]}, ["a", "a", "b", "b"], np.array([0.1, 0.5]))
-    >>> read_people({"age": [20]}, ["b"], given.schema).group.tolist()
+    >>> people = People({"age": [30, 41, 50, 62], "town": ["a", "a", "b", "b"]}, by="town")
+    >>> given = read_fit(people, Places({"town": ["b", "a"], "ill": [0.5, 0.1]}, by="town", means="ill"))
+    >>> read_rows(People({"age": [20], "town": ["b"]}, by="town"), given.schema).group.tolist()
     [[1]]
     """
-    table, kind = _as_table(X, schema.names)
-    partition, sample_weight = _in_order_of(X, partition, sample_weight)
-    labels, table, _ = _labels(schema.partition_column if partition is None else partition, table)
-    if labels.num_columns != len(schema.partitions):
+    names = [*schema.names, *(schema.keys if grouped else ())]
+    _check_people(people)
+    _check_columns(people, names)
+    if grouped:
+        _check_keys(people, schema)
+    check_rows(people if grouped else replace(people, by=None))
+    asked = [*map(quoted, names), f"{people.weight_sql} as crosslevel_weight"]
+    table = people.answer(f"select {', '.join(asked)} from people")
+    one_each = np.ones(table.num_rows)
+    X = _matrix(table, schema.columns, one_each, "new" if allow_missing else "error")
+    codes = _codes(table, schema, one_each) if grouped else np.zeros((len(X), 1), dtype=np.intp)
+    weight = None if people.weight is None else table["crosslevel_weight"].to_numpy()
+    return Rows(X, codes, weight, _kind_of(people))
+
+
+def _check_columns(people: object, names: Sequence[str]) -> None:
+    _check_people(people)
+    assert isinstance(people, People)
+    frames.check_columns(pa.table({name: [] for name in people.schema.names}), names, "people")
+
+
+def _check_keys(people: People, schema: Schema) -> None:
+    if not set(schema.keys) <= set(people.keys):
         raise InputError(
-            f"partition has {labels.num_columns} column(s) of labels; the fit had {len(schema.partitions)} "
-            f"({listed(p.name for p in schema.partitions)}). Pass the same."
+            f"people are by {listed(people.keys) or 'nothing'}; those of the fit are by {listed(schema.keys)}: name these columns in by=."
         )
-    codes = [
-        _match(labels[p.name if p.name in labels.column_names else labels.column_names[j]], p)
-        for j, p in enumerate(schema.partitions)
-    ]
-    return _people(table, schema.columns, codes, sample_weight, kind, "new" if allow_missing else "error")
 
 
-def read_rows(X: Any, schema: Schema, *, allow_missing: bool = False) -> FloatArray:
-    """Read new people of any group as a matrix, (n, d): the columns must be those of the fit.
-
-    Examples
-    --------
-    >>> given = read_fit({"age": [30, 41, 50, 62]}, ["a", "a", "b", "b"], np.array([0.1, 0.5]))
-    >>> read_rows({"age": [20]}, given.schema).tolist()
-    [[20.0]]
-    """
-    table, kind = _as_table(X, schema.names)
-    missing = "new" if allow_missing else "error"
-    return _people(table, schema.columns, [np.zeros(table.num_rows)], None, kind, missing).X
+def _codes(table: pa.Table, schema: Schema, count: FloatArray) -> IntArray:
+    """Number the group of every row in every partition."""
+    out = []
+    for p in schema.partitions:
+        own = np.asarray(pc.index_in(table[p.name], value_set=pa.array(list(p.labels))).fill_null(-1), dtype=np.intp)
+        if (own < 0).any():
+            first = table[p.name][int(np.argmax(own < 0))].as_py()
+            raise InputError(
+                f"people: {int(count[own < 0].sum()):,} person(s) are in a group of {p.name!r} without a published mean, the first in "
+                f"{first!r}; leave these people out or fit with means of their group."
+            )
+        out.append(own)
+    return np.column_stack(out)
 
 
 def keep_inputs(model: Any, given: Inputs, seed: int) -> None:
@@ -260,7 +363,9 @@ def keep_inputs(model: Any, given: Inputs, seed: int) -> None:
     model.schema_, model.hidden_names_ = given.schema, given.hidden
     model.feature_names_in_ = np.array(given.schema.names, dtype=object)
     model.n_features_in_ = len(given.schema.columns)
-    model._seed, model._data, model._frame = seed, given.data, given.people.frame
+    model._seed, model._data, model._frame = seed, given.data, given.frame
+    few = [n for n, x in zip(given.schema.names, given.cells.X.T, strict=True) if len(np.unique(x)) <= MOST_LEVELS]
+    model._shown = tuple(few) or given.schema.keys[:1]
 
 
 def keep_warnings(model: Any, sentences: Sequence[str], stacklevel: int = 3) -> None:
@@ -276,146 +381,3 @@ def read_range(given: Inputs, published: Published, repair: str = "") -> None:
         check_range(published, given.schema.partitions[published.partition], 0.0, 1.0)
     except InputError as error:
         raise InputError(f"{error}{repair}") from None
-
-
-def _people(
-    table: pa.Table,
-    columns: Sequence[Category | Number],
-    codes: Sequence[Any],
-    sample_weight: Any,
-    kind: frames.FrameKind,
-    missing: str,
-) -> People:
-    repair = ", or use a method that allows them (missing='mean')"
-    matrix = read_matrix(table, columns, missing=missing, repair=repair)
-    weight = (
-        None
-        if sample_weight is None
-        else checks.check_weights(_flat(sample_weight, "sample_weight"), "sample_weight", len(matrix))
-    )
-    if weight is not None:
-        check_squares(weight, "sample_weight")
-    return People(matrix, np.column_stack(codes).astype(np.intp), weight, kind)
-
-
-def _as_table(X: Any, names: Sequence[str] | None = None) -> tuple[pa.Table, frames.FrameKind]:
-    if frames.is_frame(X):
-        table = frames.to_arrow(X, "X")
-        if table.num_rows == 0:
-            raise InputError("X has no rows; pass at least one person.")
-        return table, frames.frame_kind(X)
-    if hasattr(X, "toarray"):
-        raise InputError("X is sparse, which is not supported; pass X.toarray().")
-    array = checks.as_numbers(X, "X", 2)
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise InputError(f"X has shape {array.shape}; pass at least one person and one column.")
-    if names is None:
-        names = [f"x{j}" for j in range(array.shape[1])]
-    elif array.shape[1] != len(names):
-        raise InputError(
-            f"X has {array.shape[1]} columns; the fit had {len(names)} ({listed(names, 8)}). Pass the same."
-        )
-    return pa.table({n: array[:, j] for j, n in enumerate(names)}), "pyarrow"
-
-
-def _in_order_of(X: Any, partition: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """Put groups and weights that carry an index in the order of the rows of X."""
-    keys = row_keys(X)
-    checks.check_one_order({"X": X, "partition": partition, "sample_weight": sample_weight})
-    return align_rows(partition, keys, "partition"), align_rows(sample_weight, keys, "sample_weight")
-
-
-def _labels(partition: Any, table: pa.Table) -> tuple[pa.Table, pa.Table, str | None]:
-    """Read labels as a table; take them out of X where they are one of its columns."""
-    if partition is None:
-        raise InputError("partition is None; pass the group of every person, or the name of the column that holds it.")
-    if isinstance(partition, str):
-        frames.check_columns(table, [partition], "partition")
-        rest = table.drop_columns([partition])
-        if rest.num_columns == 0:
-            raise InputError(f"X has no column beside partition={partition!r}; pass what is known of each person.")
-        return table.select([partition]), rest, partition
-    if frames.is_frame(partition) and not (hasattr(partition, "name") and np.ndim(partition) == 1):
-        labels = frames.to_arrow(partition, "partition")
-        if labels.num_columns == 0:
-            raise InputError("partition has no columns; pass at least one column of labels.")
-    else:
-        name = getattr(partition, "name", None)
-        labels = frames.to_arrow({UNNAMED if name is None else str(name): _flat(partition, "partition")}, "partition")
-    if labels.num_rows != table.num_rows:
-        raise InputError(
-            f"partition has {labels.num_rows:,} labels for {table.num_rows:,} rows of X; pass one per person."
-        )
-    return labels, table, None
-
-
-def _flat(values: Any, argument: str) -> Any:
-    if isinstance(values, pa.ChunkedArray | pa.Array):
-        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(checks.unmasked(values))
-    if array.ndim != 1:
-        what = f"={values!r} is one value" if array.ndim == 0 else f" has shape {array.shape}"
-        raise InputError(f"{argument}{what}; pass one value per person, such as the column X['w'].")
-    return array.tolist() if array.dtype == object else array
-
-
-def _match(values: pa.ChunkedArray, partition: Partition) -> Any:
-    """Find the number of each label among those of the fit."""
-    codes = Category(partition.name, pa.array(list(partition.labels)), has_null=False).codes(values.combine_chunks())
-    if (codes < 0).any():
-        row = int(np.argmax(codes < 0))
-        raise InputError(
-            f"partition {partition.name!r}: {int((codes < 0).sum()):,} person(s) are in a group without a published mean, the "
-            f"first in row {row:,} ({values[row].as_py()!r}); leave these people out or fit with means of their group."
-        )
-    return codes
-
-
-def _check_varies(matrix: FloatArray, columns: Sequence[Category | Number]) -> None:
-    constant = [
-        c.name for c, values in zip(columns, matrix.T, strict=True) if np.fmin.reduce(values) == np.fmax.reduce(values)
-    ]
-    if constant:
-        raise InputError(
-            f"X: {len(constant)} column(s) have one value for everybody ({listed(constant)}), so they tell nobody apart; leave "
-            "them out."
-        )
-
-
-def _dependent(people: People, schema: Schema) -> dict[str, str]:
-    """Find columns of few values that are a function of a partition, and categories that are one of another category."""
-    X, columns = people.X, schema.columns
-    factors = [j for j, c in enumerate(columns) if isinstance(c, Category)]
-    codes = {columns[j].name: np.nan_to_num(X[:, j], nan=-1.0).astype(np.intp) + 1 for j in factors}
-    groups = {p.name: people.group[:, i] for i, p in enumerate(schema.partitions)}
-    found: dict[str, str] = {}
-    for j, column in enumerate(columns):
-        for other, of in (groups | (codes if j in factors else {})).items():
-            # of two categories that say the same one is left out
-            if other == column.name or other in found or column.name in found:
-                continue
-            # a continuous column of places tells how they differ
-            if _is_function(X[:, j], of, people.count) and (j in factors or len(np.unique(X[:, j])) <= MOST_LEVELS):
-                found[column.name] = other
-    return found
-
-
-def _is_function(values: FloatArray, of: IntArray, count: FloatArray | None) -> bool:
-    """Tell whether equal ``of`` means equal values, among enough people for it to be no accident."""
-    first = np.zeros(int(of.max()) + 1, dtype=np.intp)
-    first[of[::-1]] = np.arange(len(of) - 1, -1, -1)
-    if not np.array_equal(values[first[of]], values, equal_nan=True):
-        return False
-    again = np.ones(len(of)) if count is None else count.copy()
-    again[np.unique(first[of])] -= 1.0  # the others are people who could have shown otherwise
-    return float(again.sum()) >= FEWEST_REPEATS and len(np.unique(values[again > 0])) > 1
-
-
-def _check_weighed(people: People, partitions: tuple[Partition, ...]) -> None:
-    for j, p in enumerate(partitions):
-        empty = np.bincount(people.group[:, j], people.weight, len(p)) <= 0
-        if empty.any():
-            raise InputError(
-                f"sample_weight is zero for everybody in {listed([p.labels[i] for i in np.flatnonzero(empty)])} of partition "
-                f"{p.name!r}; leave these groups out or give their people a weight."
-            )

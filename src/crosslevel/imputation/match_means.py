@@ -33,7 +33,7 @@ def match(
 
     Parameters
     ----------
-    f : (n_draws, M)
+    f : (M,)
         Logits, or numbers.
     group : (M,) int
     weight : (M,)
@@ -43,26 +43,25 @@ def match(
 
     Returns
     -------
-    value : (n_draws, M)
-    shift : (n_draws, P)
+    value : (M,)
+    shift : (P,)
         0 where there is no mean or nobody; a group in which nobody or everybody is yes has one that says so.
 
     Examples
     --------
-    >>> value, shift = match(np.array([[0.0, 1.0]]), np.array([0, 0]), np.ones(2), np.array([0.3]))
+    >>> value, shift = match(np.array([0.0, 1.0]), np.array([0, 0]), np.ones(2), np.array([0.3]))
     >>> round(float(value.mean()), 12)
     0.3
-    >>> match(np.array([[1.0, 2.0]]), np.array([0, 0]), np.ones(2), np.array([5.0]), binary=False)[0].tolist()
-    [[4.5, 5.5]]
+    >>> match(np.array([1.0, 2.0]), np.array([0, 0]), np.ones(2), np.array([5.0]), binary=False)[0].tolist()
+    [4.5, 5.5]
     """
     if binary:
-        found = shift_to_total(f, weight, group, mean)
+        found = shift_to_total(f[None], weight, group, mean)
         edge = np.where(mean <= 0.0, -NEVER, np.where(mean >= 1.0, NEVER, 0.0))
-        return found.rate, np.where(np.isnan(found.shift), edge, found.shift)
+        return found.rate[0], np.where(np.isnan(found.shift[0]), edge, found.shift[0])
     total = np.bincount(group, weight, len(mean))
-    now = np.array([np.bincount(group, weight * row, len(mean)) for row in f])
-    shift = np.nan_to_num(mean - now / np.maximum(total, TINY))
-    return f + shift[:, group], shift
+    shift = np.nan_to_num(mean - np.bincount(group, weight * f, len(mean)) / np.maximum(total, TINY))
+    return f + shift[group], shift
 
 
 def inverse_link(f: FloatArray, *, binary: bool) -> FloatArray:
@@ -99,35 +98,24 @@ def draw_means(mean: FloatArray, error: FloatArray | None, rng: np.random.Genera
     return np.asarray(np.where(open_ & (move != 0.0), expit(logit(m) + move / (m * (1.0 - m))), mean))
 
 
-def whole_totals(
-    group: IntArray, target: FloatArray, rng: np.random.Generator
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Say how many of each group are yes: N_p s_p, rounded up or down at random where it is not whole.
-
-    Returns
-    -------
-    total : (P,) int
-        -1 where the target is missing.
-    exact : (P,) bool
-        Whether the total was whole.
+def whole_totals(group: IntArray, target: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Say how many of each group are yes: N_p s_p, rounded up or down at random where it is not whole; -1 where s_p is missing.
 
     Examples
     --------
-    >>> total, exact = whole_totals(np.zeros(8, int), np.array([0.25]), np.random.default_rng(0))
-    >>> total.tolist(), exact.tolist()
-    ([2], [True])
+    >>> whole_totals(np.zeros(8, int), np.array([0.25]), np.random.default_rng(0)).tolist()
+    [2]
     """
     n = np.bincount(group, minlength=len(target))
     wanted = np.where(np.isnan(target), 0.0, target) * n
     near = np.rint(wanted)
-    exact = np.abs(wanted - near) <= WHOLE * np.maximum(wanted, 1.0)
     up = rng.random(len(target)) < wanted - np.floor(wanted)
-    total = np.where(exact, near, np.floor(wanted) + up)
-    return np.where(np.isnan(target), -1, np.clip(total, 0, n)).astype(np.int64), exact | np.isnan(target)
+    total = np.where(np.abs(wanted - near) <= WHOLE * np.maximum(wanted, 1.0), near, np.floor(wanted) + up)
+    return np.where(np.isnan(target), -1, np.clip(total, 0, n)).astype(np.int64)
 
 
 def draw_bernoulli(
-    p: FloatArray, group: IntArray, target: FloatArray, rng: np.random.Generator, weight: FloatArray | None = None
+    f: FloatArray, group: IntArray, target: FloatArray, rng: np.random.Generator, weight: FloatArray | None = None
 ) -> FloatArray:
     """Draw yes or no for every person, so that the mean of each group is the target.
 
@@ -137,8 +125,8 @@ def draw_bernoulli(
 
     Parameters
     ----------
-    p : (n,) or (m, n)
-        Probabilities; they are shifted to the target first, which leaves the conditional law as it is.
+    f : (n,)
+        Logits; they are shifted to the target first, which leaves the conditional law as it is.
     group : (n,) int
     target : (P,)
         In [0, 1]; NaN draws independently.
@@ -147,30 +135,26 @@ def draw_bernoulli(
 
     Returns
     -------
-    (n,) or (m, n)
+    (n,)
         0.0 and 1.0.
 
     Examples
     --------
-    >>> p, group = np.array([0.2, 0.6, 0.7, 0.5]), np.zeros(4, int)
-    >>> draw_bernoulli(p, group, np.array([0.5]), np.random.default_rng(0)).mean()
+    >>> f, group = logit(np.array([0.2, 0.6, 0.7, 0.5])), np.zeros(4, int)
+    >>> draw_bernoulli(f, group, np.array([0.5]), np.random.default_rng(0)).mean()
     np.float64(0.5)
     """
-    f = logit(inside(np.atleast_2d(np.asarray(p, dtype=np.float64))))
-    rows = match(f, group, np.ones(len(group)) if weight is None else weight, target)[0]
-    order = np.argsort(group, kind="stable")
+    n, free = len(group), np.isnan(target)
+    p = match(f, group, np.ones(n) if weight is None else weight, target)[0]
+    out, seed = np.empty(n), int(rng.integers(2**31))
+    order = np.arange(n) if weight is None else rng.permutation(n)
+    order = order[np.argsort(group[order], kind="stable")]
     starts = np.searchsorted(group[order], np.arange(len(target) + 1)).astype(np.intp)
-    out = np.empty(rows.shape)
-    for s, row in enumerate(rows):
-        seed = int(rng.integers(2**31))
-        if weight is None:
-            total, _ = whole_totals(group, target, rng)
-            _draw_conditional(row, order, starts, total, seed, out[s])
-        else:
-            mixed = rng.permutation(len(group))
-            mixed = mixed[np.argsort(group[mixed], kind="stable")]
-            _draw_pivotal(row, np.asarray(weight, dtype=np.float64), mixed, starts, np.isnan(target), seed, out[s])
-    return out if np.ndim(p) == 2 else out[0]
+    if weight is None:
+        _draw_conditional(p, order, starts, whole_totals(group, target, rng), seed, out)
+    else:
+        _draw_pivotal(p, np.asarray(weight, dtype=np.float64), order, starts, free, seed, out)
+    return out
 
 
 @njit(nogil=True)

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from crosslevel.data.checks import as_numbers, check_between, check_finite, check_level, names_of, refuse_idle_arguments
-from crosslevel.data.progress import count_steps
+from crosslevel.data.checks import check_between, check_finite, check_level, refuse_idle_arguments
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray, Progress
+from crosslevel.typing import FloatArray
 
 RULE = (
     "What is regressed on must be in the imputation model, and the outcome too: an imputed value is independent of what the imputer did "
@@ -90,31 +89,30 @@ def rubin(Q: FloatArray, U: FloatArray, n_complete: float = np.inf) -> Pooled:
 
 @checked
 def pool(
-    estimates: Any,
-    std_errors: Any = None,
-    *,
-    names: Sequence[str] | None = None,
+    fits: Iterable[Any],
     imputer: Any = None,
+    *,
     outcome: str | None = None,
+    names: Sequence[str] | None = None,
     allow_unseen: bool = False,
     level: float = 0.95,
     n_complete: float = np.inf,
 ) -> Estimates:
-    """Pool the estimates of m completed data sets into one table, after comparing their columns with those of the imputer.
+    """Pool the fits to m completed data sets into one table, after comparing their columns with those of the imputer.
 
     Parameters
     ----------
-    estimates : array of shape (m,) or (m, k), or sequence of m fitted models
-        Numbers, with ``std_errors``; or, without, one model of each completed data set: results with ``params`` and ``cov_params()`` as
-        statsmodels has them, or pairs (estimates, covariance), the first of which may be a scikit-learn estimator with ``coef_``.
-    std_errors : array of the same shape, optional
-    names : sequence of str, optional
-        Of the k statistics; those of the models when not given. Models of plain arrays know no names: pass the columns.
+    fits : sequence of m fits
+        One for each completed data set: results with ``params`` and ``cov_params()`` as statsmodels has them; or pairs of estimates and
+        their covariance (k, k) or standard errors (k,), the first of which may be a number, a Series or a scikit-learn estimator with
+        ``coef_``. Fits that carry names are matched by them.
     imputer : fitted imputer, or sequence of str
-        Which columns the imputation model had: its X, the hidden features and the groups. What the analysis uses beside them is refused.
-        Without it nothing is compared, and models are pooled with a warning.
+        Which columns the imputation model had: those of people, the hidden features and the groups. What the analysis uses beside them is
+        refused, and interactions, which it has not, are warned of. Without it nothing is compared, and models are pooled with a warning.
     outcome : str, optional
-        Column of the analysis' outcome, where the model does not know its name (scikit-learn and pairs do not).
+        Column of the analysis' outcome, where the fit does not know its name (scikit-learn and pairs do not).
+    names : sequence of str, optional
+        Of the k statistics; those of the fits when not given. Models of plain arrays know no names: pass the columns.
     allow_unseen : bool, default False
         Pool an analysis with columns the imputer never saw; the table then says so.
     level : float
@@ -123,13 +121,13 @@ def pool(
 
     Examples
     --------
-    >>> est = pool([1.0, 2.0, 3.0], [0.7, 0.7, 0.7], names=["difference"])
+    >>> est = pool([(1.0, 0.7), (2.0, 0.7), (3.0, 0.7)], names=["difference"])
     >>> est["statistic"].tolist(), est["estimate"].tolist()
     (['difference'], [2.0])
     >>> fits = [([0.1, slope], np.diag([0.01, 0.04])) for slope in (0.9, 1.1, 1.3)]
-    >>> pool(fits, names=["Intercept", "ill"], outcome="died", imputer=["age", "died", "ill"])["estimate"].round(2).tolist()
+    >>> pool(fits, ["age", "died", "ill"], outcome="died", names=["Intercept", "ill"])["estimate"].round(2).tolist()
     [0.1, 1.1]
-    >>> pool(fits, names=["Intercept", "ill"], outcome="died", imputer=["age", "ill"])
+    >>> pool(fits, ["age", "ill"], outcome="died", names=["Intercept", "ill"])
     Traceback (most recent call last):
     crosslevel.errors.InputError: the analysis uses 'died', which the imputer never saw (it saw 'age', 'ill'); ...
     """
@@ -137,43 +135,23 @@ def pool(
     if imputer is None:
         given = {"outcome": outcome, "allow_unseen": allow_unseen}
         refuse_idle_arguments(pool, given, "without imputer, whose columns it is compared with")
-    used: tuple[str, ...] = ()
-    if std_errors is None:
-        models = [_read_model(one) for one in _several(estimates)]
-        for one in models:
-            if one.names != models[0].names or len(one.estimate) != len(models[0].estimate):
-                raise InputError(
-                    f"estimates: the models have different terms, {listed(models[0].names)} and {listed(one.names)}; fit the same model "
-                    "to every completed data set."
-                )
-        Q, U = np.array([one.estimate for one in models]), np.array([one.variance for one in models])
-        used, outcome = tuple(names or models[0].used), outcome or models[0].outcome
-        names = names or models[0].names or None
-    else:
-        values, terms = _by_name(estimates, "estimates", ())
-        Q, errors = _two(values, "estimates"), _two(_by_name(std_errors, "std_errors", terms)[0], "std_errors")
-        names = names or terms or None
-        if Q.shape != errors.shape:
-            raise InputError(
-                f"estimates has shape {Q.shape} and std_errors {errors.shape}; pass one error per estimate."
-            )
-        if (errors < 0).any():
-            raise InputError("std_errors has a negative value; pass standard errors, which are >= 0.")
-        U = errors**2
-    if len(Q) < 2:
+    models = _read_fits(fits)
+    if len(models) < 2:
         raise InputError(
-            "estimates has one completed data set; how much imputation matters shows from two on, better twenty."
+            "fits has one completed data set; how much imputation matters shows from two on, better twenty."
         )
-    labels = [f"statistic {j}" for j in range(Q.shape[1])] if names is None else list(names)
+    Q, U = np.array([one.estimate for one in models]), np.array([one.variance for one in models])
+    names, used = names or models[0].names, names or models[0].used
+    labels = list(names or [f"statistic {j}" for j in range(Q.shape[1])])
     if len(labels) != Q.shape[1]:
         raise InputError(f"names has {len(labels)} entries for {Q.shape[1]} statistics; pass one each.")
     said = []
     if imputer is not None:
-        said = _compare(used or (names or ()), outcome, imputer, allow_unseen)
-    elif std_errors is None:
-        said = [f"the columns of the analysis were not compared with those of the imputer; pass imputer=. {RULE}"]
+        said = _compare(used, outcome or models[0].outcome, imputer, allow_unseen)
+    elif not all(one.plain for one in models):
+        said = [f"the columns of the analysis were not compared with those of the imputer; pass imputer. {RULE}"]
     for sentence in said:
-        warnings.warn(sentence, CrosslevelWarning, stacklevel=2)
+        warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
     found = rubin(Q, U, check_between(n_complete, "n_complete", 1.0, np.inf))
     half = stats.t.ppf(0.5 + 0.5 * level, found.df) * found.std_error
     return Estimates.build(
@@ -190,101 +168,60 @@ def pool(
         method=f"multiple imputation, {len(Q)} completed data sets",
         level=level,
         interval="Rubin's rules, Student",
-        provenance=Provenance.of(call="pool(estimates, std_errors)" if std_errors is not None else "pool(models)"),
+        provenance=Provenance.of(call="pool(fits)"),
         warnings=tuple(said),
     )
 
 
-@checked
-def pool_statistic(
-    draws: Any,
-    statistic: Callable[[FloatArray], Any],
-    *,
-    names: Sequence[str] | None = None,
-    imputer: Any = None,
-    outcome: str | None = None,
-    allow_unseen: bool = False,
-    level: float = 0.95,
-    n_complete: float = np.inf,
-    progress: Progress | None = None,
-) -> Estimates:
-    """Compute a statistic on every completed data set, or fit a model to it, and pool.
-
-    Parameters
-    ----------
-    draws : array of shape (m, n, d_u)
-        From ``sample``.
-    statistic : callable
-        Takes the imputed columns of one draw, (n, d_u), and gives estimates and standard errors, numbers or (k,); or a fitted model, or a
-        pair of estimates and their (k, k) covariance.
-    names, imputer, outcome, allow_unseen, level, n_complete
-        As in :func:`pool`.
-    progress : bool or callable, optional
-        True for a bar on stderr; or a function of the data sets done and of all.
-
-    Examples
-    --------
-    >>> draws = np.random.default_rng(0).normal(size=(5, 100, 1))
-    >>> est = pool_statistic(draws, lambda u: (u.mean(), u.std() / 10), names=["mean"])
-    >>> bool(abs(est["estimate"][0]) < 0.2)
-    True
-    """
-    completed, found = as_numbers(draws, "draws", 3), []
-    with count_steps(progress, "Computing the statistic", len(completed), "data sets") as step:
-        for one in completed:
-            found.append(statistic(one))
-            if step is not None:
-                step()
-    options: dict[str, Any] = {"names": names, "imputer": imputer, "outcome": outcome, "allow_unseen": allow_unseen}
-    options |= {"level": level, "n_complete": n_complete}
-    if all(isinstance(one, tuple) and not hasattr(one[0], "coef_") and np.ndim(one[1]) < 2 for one in found):
-        if all(hasattr(one[0], "iloc") for one in found):
-            return pool([one[0] for one in found], [one[1] for one in found], **options)
-        Q, U = (np.array([np.atleast_1d(np.asarray(p[i], dtype=np.float64)) for p in found]) for i in (0, 1))
-        return pool(Q, U, **options)
-    return pool(found, **options)
-
-
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """What pooling needs of one fitted model: its terms, estimates and variances, and the columns it was fitted to."""
+    """What pooling needs of one fit: its terms, estimates and variances, and the columns it was fitted to; plain are bare statistics."""
 
     names: tuple[str, ...]
     estimate: FloatArray
     variance: FloatArray
     used: tuple[str, ...]
     outcome: str | None = None
+    plain: bool = False
 
 
-def _several(models: Any) -> list[Any]:
-    found = list(models) if isinstance(models, Iterable) and not isinstance(models, str) else []
-    if not found or any(isinstance(one, int | float | np.number) for one in found):
-        raise InputError("std_errors is None; pass one error per estimate, or fitted models as estimates.")
+def _read_fits(fits: Iterable[Any]) -> list[_Model]:
+    """Read one fit of each completed data set, all with the same terms, which are put in one order."""
+    found = [_read_fit(one) for one in fits]
+    for i, one in enumerate(found):
+        first = found[0].names
+        if sorted(one.names) != sorted(first) or len(one.estimate) != len(found[0].estimate):
+            raise InputError(
+                f"fits have different terms, {listed(first)} and {listed(one.names)}; fit the same model to every completed data set."
+            )
+        if one.names != first:
+            order = [one.names.index(name) for name in first]
+            found[i] = replace(one, names=first, estimate=one.estimate[order], variance=one.variance[order])
     return found
 
 
-def _read_model(model: Any) -> _Model:
-    """Read results as statsmodels has them, or a pair of estimates (or a scikit-learn estimator) and their covariance."""
-    if hasattr(model, "cov_params") and hasattr(model, "params"):
-        own = getattr(model, "model", None)
+def _read_fit(fit: Any) -> _Model:
+    """Read results as statsmodels has them, or a pair of estimates (or a scikit-learn estimator) and their errors."""
+    if hasattr(fit, "cov_params") and hasattr(fit, "params"):
+        own = getattr(fit, "model", None)
         used = tuple(str(n) for n in getattr(own, "exog_names", None) or ())
-        names = _index(model.params) or used
+        names = _index(fit.params) or used
         y = getattr(own, "endog_names", None)
-        return _checked(names, model.params, model.cov_params(), used or names, None if y in (None, "y") else str(y))
-    if hasattr(model, "coef_") or not isinstance(model, tuple | list) or len(model) != 2:
+        return _checked(names, fit.params, fit.cov_params(), used or names, None if y in (None, "y") else str(y))
+    if hasattr(fit, "coef_") or not isinstance(fit, tuple | list) or len(fit) != 2:
         raise InputError(
-            f"estimates: a {type(model).__name__} has no covariance of its estimates; pass pairs (model, covariance), or results with "
-            "params and cov_params()."
+            f"fits: a {type(fit).__name__} has no errors of its estimates; pass pairs (estimates, covariance or standard errors), or "
+            "results with params and cov_params()."
         )
-    fitted, covariance = model
+    fitted, errors = fit
     if not hasattr(fitted, "coef_"):
         names = _index(fitted)
-        return _checked(names, fitted, covariance, names)
+        return _checked(names, fitted, errors, names)
     slopes = np.ravel(fitted.coef_)
     used = tuple(str(n) for n in getattr(fitted, "feature_names_in_", [f"x{j}" for j in range(len(slopes))]))
-    if np.shape(covariance)[:1] == (len(slopes),):
-        return _checked(used, slopes, covariance, used)
-    return _checked(("Intercept", *used), [*np.ravel(fitted.intercept_), *slopes], covariance, used)
+    if np.shape(errors)[:1] == (len(slopes),):
+        return _checked(used, slopes, errors, used)
+    return _checked(("Intercept", *used), [*np.ravel(fitted.intercept_), *slopes], errors, used)
 
 
 def _index(values: Any) -> tuple[str, ...]:
@@ -294,24 +231,32 @@ def _index(values: Any) -> tuple[str, ...]:
 
 
 def _checked(
-    names: tuple[str, ...], estimate: Any, covariance: Any, used: tuple[str, ...], outcome: str | None = None
+    names: tuple[str, ...], estimate: Any, errors: Any, used: tuple[str, ...], outcome: str | None = None
 ) -> _Model:
-    values = check_finite(np.asarray(estimate), "estimates")
-    V = check_finite(np.asarray(covariance), "estimates (covariance)")
-    if values.ndim != 1 or V.shape != (len(values), len(values)):
+    if _index(errors) and np.ndim(errors) == 1 and sorted(_index(errors)) == sorted(names):
+        errors = [dict(zip(_index(errors), errors, strict=True))[name] for name in names]
+    elif _index(errors) and np.ndim(errors) == 1:
         raise InputError(
-            f"estimates: a model has estimates of shape {values.shape} and a covariance of shape {V.shape}; pass (k,) and (k, k)."
+            f"fits: errors are of {listed(_index(errors))} and estimates of {listed(names)}; name the same."
         )
-    if (np.diag(V) < 0).any():
-        raise InputError("estimates: a covariance has a negative variance on its diagonal.")
-    return _Model(names if len(names) == len(values) else (), values, np.diag(V), used, outcome)
+    values = np.atleast_1d(check_finite(np.asarray(estimate), "fits"))
+    E = np.atleast_1d(check_finite(np.asarray(errors), "fits (errors)"))
+    k = len(values)
+    if values.ndim != 1 or E.shape not in ((k,), (k, k)):
+        raise InputError(
+            f"fits: one has estimates of shape {values.shape} and errors of shape {E.shape}; pass standard errors (k,) or a "
+            "covariance (k, k)."
+        )
+    plain = E.ndim == 1
+    if ((E if plain else np.diag(E)) < 0).any():
+        raise InputError("fits: a standard error, or a variance on the diagonal of a covariance, is negative.")
+    return _Model(names if len(names) == k else (), values, E**2 if plain else np.diag(E), used, outcome, plain)
 
 
 def _compare(terms: Sequence[str], outcome: str | None, imputer: Any, allow_unseen: bool) -> list[str]:
-    """Refuse, or say, which columns of the analysis the imputation model did not have."""
+    """Refuse, or say, which columns and interactions of the analysis the imputation model did not have."""
     if hasattr(imputer, "schema_"):
-        groups = [p.name for p in imputer.schema_.partitions]
-        known = [*imputer.schema_.names, *imputer.hidden_names_, *groups]
+        known = [*imputer.schema_.names, *imputer.hidden_names_, *imputer.schema_.keys]
     elif isinstance(imputer, str) or not isinstance(imputer, Iterable):
         raise InputError(f"imputer={imputer!r} is neither a fitted imputer nor the names of the columns it saw.")
     else:
@@ -321,62 +266,32 @@ def _compare(terms: Sequence[str], outcome: str | None, imputer: Any, allow_unse
         said.append(
             f"the outcome of the analysis has no name, so that only its other columns were compared; pass outcome=. {RULE}"
         )
-    unseen = {c: None for term in (*terms, *([] if outcome is None else [outcome])) for c in _columns_of(term, known)}
+    asked = (*terms, *([] if outcome is None else [outcome]))
+    behind = {term: [term] if term in known else _columns_of(term, known) for term in asked}
+    unseen = dict.fromkeys(name for names in behind.values() for name in names if name not in known)
     if unseen:
         sentence = (
             f"the analysis uses {listed(unseen)}, which the imputer never saw (it saw {listed(known, 12)}); {RULE[0].lower()}{RULE[1:]} "
-            "Add it to X, impute again and fit again"
+            "Add it to people, impute again and fit again"
         )
         if not allow_unseen:
             raise InputError(f"{sentence}, or pass allow_unseen=True to pool anyway.")
         said.append(f"{sentence}.")
+    if crossed := [term for term, names in behind.items() if len(set(names)) > 1]:
+        said.append(
+            f"the analysis has the interactions {listed(crossed)}, which the imputation model has not: they are drawn to zero. Add a "
+            "column of each to people, or impute the parts apart."
+        )
     return said
 
 
 def _columns_of(term: str, known: Sequence[str]) -> list[str]:
-    """Find the columns behind a term of a model that are not among the known: ``C(sex)[T.2]``, ``age:ill``, ``np.log(age)``, ``sex_2``."""
-    if term in known:
-        return []
+    """Find the columns behind a term of a model: ``C(sex)[T.2]``, ``age:ill``, ``np.log(age)``, ``sex_2``."""
     bare = re.sub(r"\[[^\]]*\]", "", term)  # levels of a factor
     quoted = re.findall(r"Q\(['\"](.+?)['\"]\)", bare)
     bare = re.sub(r"Q\(['\"].+?['\"]\)|['\"].*?['\"]", "", bare)
     named = re.findall(r"(?<![\w.])[^\W\d]\w*(?!\w*\s*[(.])", bare)  # functions and modules are no columns
-    constants = {"intercept", "const", "constant", "True", "False", "Treatment", "Sum"}
+    constants = {"intercept", "const", "constant", "true", "false", "treatment", "sum"}
     # a dummy is named after its column: sex_2, sex.2, sex=2
-    return [
-        n
-        for n in (*named, *quoted)
-        if n.lower() not in constants
-        and n not in constants
-        and n not in known
-        and not any(term.startswith((f"{k}_", f"{k}.", f"{k}=")) for k in known)
-    ]
-
-
-def _by_name(values: Any, argument: str, terms: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Put statistics that carry names, columns of a frame or a Series of each data set, in one order; give it too."""
-    rows = (
-        [values.iloc[i] for i in range(len(values))]
-        if hasattr(values, "columns") and hasattr(values, "iloc")
-        else values
-    )
-    if not isinstance(rows, list | tuple) or not rows or any(names_of(row) is None for row in rows):
-        return values, terms
-    terms = terms or _index(rows[0])
-    for row in rows:
-        if sorted(_index(row)) != sorted(terms) or len(set(terms)) < len(terms):
-            raise InputError(
-                f"{argument} names the statistics {listed(_index(row))} where others are {listed(terms)}; name the same ones, each once."
-            )
-    return [[dict(zip(_index(row), row, strict=True))[term] for term in terms] for row in rows], terms
-
-
-def _two(values: Any, argument: str) -> FloatArray:
-    array = as_numbers(values, argument)
-    if array.ndim not in (1, 2):
-        raise InputError(
-            f"{argument} has {array.ndim} dimensions; pass (m,) or (m, k), one row per completed data set."
-        )
-    if not np.isfinite(array).all():
-        raise InputError(f"{argument} has a missing or infinite value; a completed data set gave no answer.")
-    return array[:, None] if array.ndim == 1 else array
+    dummy = [k for k in known if term.startswith((f"{k}_", f"{k}.", f"{k}="))]
+    return dummy[:1] or [n for n in (*named, *quoted) if n in known or n.lower() not in constants]

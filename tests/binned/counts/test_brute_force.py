@@ -7,9 +7,8 @@ import pytest
 from scipy import special, stats
 
 from crosslevel.binned import BinnedCountGP, Intervals
-from crosslevel.binned.counts.candidates import candidates
 from crosslevel.binned.counts.cells import bins_from_intervals
-from crosslevel.binned.counts.curve import flat_mean
+from crosslevel.binned.counts.curve import candidates, flat_mean
 from crosslevel.binned.counts.histogram import fit_counts
 from crosslevel.binned.counts.likelihoods import BinomialBins, PoissonBins
 
@@ -81,7 +80,7 @@ def test_shares():
     log_w = stats.binom.logpmf(COUNTS, TRIALS, p @ averaged.C.T).sum(axis=1)
     rows = into(bins, *NEW)
     mean, sd = posterior(log_w, p @ (rows / rows.sum(axis=1, keepdims=True)).T)
-    fit = fit_counts(bins, COUNTS, likelihood="binomial", trials=TRIALS, roughness=(0.0,))
+    fit = fit_counts(bins, COUNTS, trials=TRIALS, roughness=(0.0,))
     draws = fit.draws(4000).expected @ (rows / rows.sum(axis=1, keepdims=True)).T
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.2 * sd.max())
     np.testing.assert_allclose(draws.std(axis=0, ddof=1), sd, rtol=0.25)
@@ -98,7 +97,7 @@ def test_the_estimator_gives_the_same(monkeypatch):
         if name == "binomial":  # a share is a mean over the trials, spread evenly over their bins
             rows = rows * (TRIALS @ bins.averages)
             rows = rows / rows.sum(axis=1, keepdims=True)
-        draws = fit_counts(bins, COUNTS, likelihood=name, **extra).draws().expected @ rows.T
+        draws = fit_counts(bins, COUNTS, **extra).draws().expected @ rows.T
         np.testing.assert_allclose(gp.predict(new), draws.mean(axis=0), rtol=1e-9)
 
 

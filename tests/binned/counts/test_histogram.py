@@ -12,14 +12,12 @@ import pytest
 from crosslevel.binned import BinnedCountGP, Intervals
 from crosslevel.binned.baselines import uniform_spread
 from crosslevel.binned.counts import curve as curve_module
-from crosslevel.binned.counts.candidates import candidates, rough_covariance
 from crosslevel.binned.counts.cells import bins_from_edges, bins_from_intervals
-from crosslevel.binned.counts.curve import average_curve
-from crosslevel.binned.counts.histogram import fit_counts
+from crosslevel.binned.counts.curve import average_curve, candidates, rough_covariance
+from crosslevel.binned.counts.histogram import draw_shares, fit_counts
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.counts.pooled import pool_counts
-from crosslevel.binned.counts.predictive import draw_shares
 from crosslevel.binned.counts.targets import cell_shares, region_counts
 from crosslevel.errors import InputError
 
@@ -164,7 +162,6 @@ def test_shares_of_trials_are_recovered():
     fit = fit_counts(
         cut(np.arange(0, 31, 5)),
         (trials * rate.reshape(6, 5).mean(axis=1)).round(),
-        likelihood="binomial",
         trials=trials,
     )
     draws = expected(fit)

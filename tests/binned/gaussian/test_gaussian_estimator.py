@@ -31,7 +31,7 @@ def total(a, b):
     return 3.0 * (b - a) - 6.0 * (np.cos(b / 3.0) - np.cos(a / 3.0))
 
 
-@pytest.mark.parametrize("kernel", ["eq", "matern32", "eq + white"])
+@pytest.mark.parametrize("kernel", ["eq", "matern32"])
 def test_the_truth_is_found_and_intervals_cover(kernel):
     rng = np.random.default_rng(5)
     edges = np.cumsum(np.append(0, rng.uniform(0.5, 1.5, 40)))
@@ -251,14 +251,13 @@ def test_few_bins_have_a_prior_that_can_be_taken_away():
         ({"kernel": "gauss"}, {}),
         ({"kernel": 3}, {}),
         ({"solver": "dens"}, {}),
-        ({"solver": "features", "kernel": "eq + white"}, {}),
         ({"solver": "features", "variance": 1.0, "lengthscale": 9.0, "noise": 0.0}, {}),
         ({"prior": "some"}, {}),
         ({"noise": -1.0}, {}),
         ({"variance": -1.0}, {}),
         ({"variance": "x"}, {}),
         ({"lengthscale": [1.0, 2.0]}, {}),
-        ({"kernel": "eq + matern32", "lengthscale": 1.0}, {}),
+        ({"kernel": "eq + matern32"}, {}),
         ({"tolerance": 0.0}, {}),
     ],
 )
@@ -332,6 +331,6 @@ def test_area_weighting_stands_beside_polygons():
     found = gp.estimate(new)
     np.testing.assert_allclose(found["area_weighted"][:2], [y[0] + y[2], y[0] / 8])
     assert np.isnan(found["area_weighted"].astype(float)[2])  # half of it was not observed
-    overlapping = Polygons.join(regions, regions[[0]])
+    overlapping = regions[[*range(4), 0]]
     twice = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(overlapping, [*y, y[0]], quantity="total")
     assert "area_weighted" not in twice.estimate(new).table.column_names

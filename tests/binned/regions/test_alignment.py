@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from crosslevel.binned import Intervals, Polygons
-from crosslevel.binned.regions.base import align_to_regions
+from crosslevel.binned.regions.matching import align_to_regions
 from crosslevel.errors import InputError
 
 GROUPS = ["0-17", "18-24", "25-44"]

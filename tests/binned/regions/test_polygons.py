@@ -184,7 +184,6 @@ def test_two_coordinate_systems_are_not_mixed():
         lambda: Polygons([here, far]),
         lambda: Polygons(collection(far, crs="urn:ogc:def:crs:OGC:1.3:CRS84")),
         lambda: Polygons(collection(far, crs="EPSG:27700"), project="local"),
-        lambda: Polygons.join(projected, local),
         lambda: check_planes(stack(projected), WeightedSum(local, [1.0])),
         lambda: check_planes(projected, Polygons(collection(far, crs="EPSG:3857"))),
     ):
@@ -198,8 +197,6 @@ def test_rows_names_and_maps():
     assert some.labels() == {"polygon": ["l", "s"]}
     np.testing.assert_array_equal(some.sine_integrals(BASIS), p.sine_integrals(BASIS)[[2, 0]])
     np.testing.assert_array_equal(p.bounds()[1], [[1, 1], [2, 1.5], [2, 2]])
-    both = Polygons.join(p, some)
-    assert both.names == ["s", "t", "l", "l", "s"]
     again = Polygons(p.geojson(), key="polygon", crs="plane")
     np.testing.assert_allclose(again.volumes, p.volumes)
     assert again.names == p.names

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from crosslevel.binned import BinnedGP, Boxes, Simplices
-from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
+from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance, read_kernel
 from crosslevel.binned.gaussian.dense import measure_error
-from crosslevel.binned.gaussian.kernels import read_kernel
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.errors import InputError
 

@@ -12,7 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from tests import built
 from tests.contract.case import FunctionCase, With, method
-from tests.contract.cases.ecological_tables import COVARIATE, EM, PEOPLE, VOTES
+from tests.contract.cases.ecological_tables import BESIDE, EM, PEOPLE, VOTES
+from tests.ecological.margins import counted
 
 from crosslevel import KRLS, Estimates, charts, ecological, load, report, save
 
@@ -24,9 +25,9 @@ CURVE = built.build(
     {"point": ROWS, "estimate": ROWS**2, "truth": ROWS}, ["point"], kind="binned", method="counts, total"
 )
 TWO = {"groups": {"a": [30, 90, 50], "b": [70, 10, 50]}, "outcomes": {"yes": [80, 20, 60], "no": [20, 80, 40]}}
-RXC = ecological.rxc_em(**TWO, units=["north", "south", "west"])
-SENSITIVE = ecological.sensitivity(EM, covariates=COVARIATE)
-KING = ecological.king(PEOPLE, VOTES, n_draws=100)
+RXC = ecological.rxc_em(counted(**TWO, units=["north", "south", "west"]))
+SENSITIVE = ecological.sensitivity(EM, counts=BESIDE)
+KING = ecological.king(counted(PEOPLE, VOTES), n_draws=100)
 LEADS = built.build(
     {"group": ["young", "old"], "estimate": [0.1, -0.2], "lower": [-0.5, -0.7], "upper": [0.6, 0.3]},
     ["group"],
@@ -275,7 +276,7 @@ FUNCTIONS += [
         variants={"path": [FOLDER / "bins.crosslevel"]},
     ),
 ]
-CELLS = ecological.neighborhood(**TWO)
+CELLS = ecological.neighborhood(counted(**TWO))
 NAMED = {"group": {"a": "Asian"}}
 
 

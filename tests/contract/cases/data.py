@@ -54,7 +54,6 @@ WORLDS = {
     "turnout": [0.6, 0.0],
     "contextual": [0.0, "much"],
     "spatial": [0.0, -1.0],
-    "place_sd": [0.0, -1.0],
     "random_state": [1, -1],
 }
 
@@ -211,7 +210,6 @@ FUNCTIONS = [
         variants={
             "columns": [["AGEP"], ["nobody"]],
             "where": ["AGEP >= 40"],
-            "states": [["WY"], ["nowhere"]],
         },
         data=["path"],
     ),

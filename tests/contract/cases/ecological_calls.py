@@ -168,6 +168,7 @@ FUNCTIONS = [
             "covariates": [["population"], ["state"], ["nobody"], "population"],
             "margins": [MARGINS, {"region": MARGINS["region"], "sax=1": MARGINS["sex=1"]}],
         },
+        neutral={"means": "for the imputers, in the case of Means"},
         data=("data",),
     ),
     FunctionCase(
@@ -175,7 +176,7 @@ FUNCTIONS = [
         {"data": PLACES, **TOTALS, "coords": ("lon", "lat")},
         lambda places: answer(near(model).fit(PEOPLE, places)),
         variants=COORDS,
-        neutral=dict.fromkeys((*COUNTS, "covariates", "margins"), "in the case above"),
+        neutral=dict.fromkeys((*COUNTS, "covariates", "margins", "means"), "in the case above"),
         data=("data",),
     ),
     FunctionCase(

@@ -6,16 +6,11 @@ import numpy as np
 import pandas as pd
 from tests.contract.case import Case, FunctionCase, With
 
-from crosslevel.imputation import (
-    CUDIA,
-    CrossLevelImputer,
-    evaluate,
-    pool,
-    pool_statistic,
-)
+from crosslevel import People, Places
+from crosslevel.imputation import CUDIA, CrossLevelImputer, pool
 
 
-def _people() -> tuple[pd.DataFrame, pd.Series, dict[str, list], np.ndarray, np.ndarray]:
+def _people() -> tuple[pd.DataFrame, dict[str, list]]:
     rng = np.random.default_rng(5)
     place = np.repeat(np.arange(24), 15)
     tilt = rng.normal(size=24)[place]
@@ -28,26 +23,27 @@ def _people() -> tuple[pd.DataFrame, pd.Series, dict[str, list], np.ndarray, np.
     X.loc[3, "age"] = np.nan
     names = pd.Series([f"p{i:02d}" for i in place], name="place")
     frame = pd.DataFrame({"place": names, "ill": ill, "income": income}).groupby("place").mean().reset_index()
-    return X, names, {n: frame[n].tolist() for n in frame}, ill, rng.random(len(place)) + 0.5
+    return X.assign(place=names, w=rng.random(len(place)) + 0.5), {n: frame[n].tolist() for n in frame}
 
 
-X, PLACE, MEANS, ILL, WEIGHT = _people()
-WHOLE, WHERE = X.drop(index=3), PLACE.drop(index=3)
-ONE = {"place": MEANS["place"], "ill": MEANS["ill"]}
-DRAWS = np.random.default_rng(0).normal(1.0, 1.0, (4, 50, 1))
+X, MEANS = _people()
+KNOWN = {"by": "place", "columns": ["age", "code", "sex"]}
+PEOPLE = People(X, **KNOWN, weight="w")
+PLACES = Places(MEANS, by="place", means=["ill", "income"])
+FITS = [(1.0, 0.7), (2.0, 0.6), (3.0, 0.7)]
 
 
 def _imputed(model):
     return {
-        "values": model.transform(X, PLACE),
-        "fitted": model.transform(X, PLACE, match_means=False),
-        "drawn": model.sample(X, PLACE, n_draws=2),
+        "values": model.transform(PEOPLE).to_numpy(),
+        "fitted": model.transform(PEOPLE, match_means=False).to_numpy(),
+        "drawn": model.sample(PEOPLE, n_draws=2),
         "warnings": list(model.warnings_),
     }
 
 
 def _clusters(model):
-    found = {"clusters": model.clusters(), "means": model.estimate("sex", X, PLACE, n_draws=4)}
+    found = {"clusters": model.clusters(), "means": model.estimate("sex", PEOPLE, n_draws=4)}
     return _imputed(model) | found | {"restarts": [model.convergence_["restarts"]]}
 
 
@@ -70,11 +66,11 @@ COMPARED = {
 CASES = [
     Case(
         name="CrossLevelImputer",
-        people=dict(X) | {"weight": WEIGHT},
+        people=dict(X),
         make=lambda **given: CrossLevelImputer(
             **{"family": {"income": "gaussian"}, "scale": {"income": 1.2}, "missing": "mean"} | given
         ),
-        fit=lambda model: model.fit(X, PLACE, MEANS, sample_weight=WEIGHT),
+        fit=lambda model: model.fit(PEOPLE, PLACES),
         answer=_persons,
         variants={
             "slope_sd": [0.3, 0.0],
@@ -82,7 +78,6 @@ CASES = [
             "curvature": [0.0, -1.0],
             "family": [With("gaussian", scale=1.2), "bernoulli", {"ilness": "bernoulli"}],
             "scale": [{"income": 2.0}, 2.0, {"ill": 1.0}, {"incme": 1.0}],
-            "categorical": [["code"], ["cod"]],
             "missing": ["error", "drop"],
             "n_restarts": [0, 1.5],
             "random_state": [3, -1],
@@ -90,11 +85,11 @@ CASES = [
     ),
     Case(
         name="CUDIA",
-        people=dict(X) | {"weight": WEIGHT},
+        people=dict(X),
         make=lambda **given: CUDIA(
             **{"n_clusters": 2, "method": "two_stage", "n_restarts": 1, "allow_unconverged": True} | given
         ),
-        fit=lambda model: model.fit(X, PLACE, MEANS, sample_weight=WEIGHT),
+        fit=lambda model: model.fit(PEOPLE, PLACES),
         answer=_clusters,
         variants={
             "n_clusters": [3, 1, 2.5],
@@ -105,7 +100,6 @@ CASES = [
             "alpha": [2.0, [1.0, 3.0], "learn", "logistic_normal", 0.0],
             "n_restarts": [2, 0],
             "random_state": [3, -1],
-            "aggregates_from": ["population", With("population", likelihood="count")],
             "place_sd": [0.0, 0.3, -1.0],
         },
         neutral={
@@ -116,52 +110,15 @@ CASES = [
 
 FUNCTIONS = [
     FunctionCase(
-        function=evaluate,
-        arguments={
-            "X": WHOLE,
-            "partition": WHERE,
-            "truth": np.delete(ILL, 3),
-            "methods": {"imputed": CrossLevelImputer()},
-            "aggregates_from": "disjoint",
-        },
-        answer=lambda found: found,
-        variants={"random_state": [1]},
-        neutral={
-            "progress": "tells how many fits are done",
-            **dict.fromkeys(
-                ("methods", "aggregates_from", "sample_weight", "categorical", "level"), "in the case below"
-            ),
-        },
-        data=["X", "partition", "truth"],
-    ),
-    FunctionCase(
-        function=evaluate,
-        arguments={"X": WHOLE, "partition": WHERE, "truth": np.delete(ILL, 3)},
-        answer=lambda found: found,
-        variants={
-            "aggregates_from": ["disjoint", "population", "others"],
-            "random_state": [With(1, aggregates_from="disjoint"), 1],
-            "methods": [{"a half": np.full(len(WHOLE), 0.5)}, {"x + group": np.full(len(WHOLE), 0.5)}],
-            "sample_weight": [np.delete(WEIGHT, 3)],
-            "categorical": [["code"], ["cod"]],
-            "level": [0.5, 95],
-            "progress": [print],
-        },
-        data=["X", "partition", "truth"],
-    ),
-    FunctionCase(
         function=pool,
-        arguments={"estimates": [1.0, 2.0, 3.0], "std_errors": [0.7, 0.6, 0.7]},
+        arguments={"fits": FITS},
         answer=_pooled,
-        variants={"names": [["difference"], ["a", "b"]], "level": [0.5, 95], "n_complete": [20.0], **COMPARED},
-        data=["estimates", "std_errors"],
-    ),
-    FunctionCase(
-        function=pool_statistic,
-        arguments={"draws": DRAWS, "statistic": lambda u: (u.mean(), u.std() / 7)},
-        answer=_pooled,
-        variants={"names": [["mean"], ["a", "b"]], "level": [0.5, 95], "n_complete": [20.0], **COMPARED},
-        neutral={"progress": "tells how many data sets are done"},
-        data=["draws", "statistic"],
+        variants={
+            "fits": [FITS[::-1][:2], FITS[:1]],
+            "names": [["difference"], ["a", "b"]],
+            "level": [0.5, 95],
+            "n_complete": [20.0],
+            **COMPARED,
+        },
     ),
 ]

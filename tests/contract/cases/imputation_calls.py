@@ -4,122 +4,93 @@ from __future__ import annotations
 
 import numpy as np
 from tests.contract.case import FunctionCase, With, method
-from tests.contract.cases.imputation import MEANS, ONE, PLACE, WEIGHT, WHERE, WHOLE
+from tests.contract.cases.imputation import KNOWN, MEANS, PLACES, X
 
-from crosslevel import People
+from crosslevel import Means, People, Places
 from crosslevel.imputation import CUDIA, CrossLevelImputer
 
-ERRORS = {"place": MEANS["place"], "ill": np.linspace(0.05, 0.3, 24)}
-HALF = WHOLE.iloc[::2], WHERE.iloc[::2]
-SOME = {"X": HALF[0], "partition": HALF[1]}
-HALF_WEIGHT = np.delete(WEIGHT, 3)[::2]
-WRONG = [WEIGHT[:5], -WEIGHT]
+WHOLE = X.drop(index=3)
+PEOPLE, HALF = (People(some, **KNOWN) for some in (WHOLE, WHOLE[::2]))
+WEIGHED, WRONG = People(WHOLE[::2], **KNOWN, weight="w"), WHOLE
+TABLE = MEANS | {"se": np.linspace(0.05, 0.3, 24), "half": np.array(MEANS["ill"]) / 2}
+ONE = Places(TABLE, by="place", means="ill")
+RATES = [{"sex": ["f", "m"], "ill": [0.2, 0.6]}, {"sx": ["f"], "ill": [0.2]}, {"sex": ["f"], "ill": [2.0]}]
 
 
 def persons():
-    return CrossLevelImputer().fit(WHOLE, WHERE, ONE)
+    return CrossLevelImputer().fit(PEOPLE, ONE)
 
 
 def clusters():
-    return CUDIA(2, method="two_stage", n_restarts=1).fit(WHOLE, WHERE, ONE)
+    return CUDIA(2, method="two_stage", n_restarts=1).fit(PEOPLE, ONE)
 
 
 def imputed(found):
-    return {"values": found.transform(WHOLE, WHERE), "means": found.estimate("sex", WHOLE, WHERE)}
+    return {"values": found.transform(PEOPLE).to_numpy(), "means": found.estimate("sex")}
 
 
-FIT = {
-    "sample_weight": [np.delete(WEIGHT, 3), *WRONG],
-    "aggregate_se": [ERRORS, {**ERRORS, "ill": -np.ones(24)}, {"place": ["p00"], "ill": [0.1]}],
-}
-PEOPLE = ("X", "partition", "aggregates")
-OWN = {"X": WHOLE, "partition": WHERE, "aggregates": ONE}
-GIVEN = {"sample_weight": [HALF_WEIGHT, *WRONG]}
-
-
-def shared(cls, make, tells=None, **more):
-    """The cases of what both imputers can be asked."""
-    tells = tells or {}
-    made = make()
-    return [
-        FunctionCase(
-            type(made)(**made.get_params()).fit, OWN, imputed, variants=FIT | more, neutral=tells, data=PEOPLE
-        ),
-        FunctionCase(
-            method(cls, "fit_transform", lambda: type(made)(**made.get_params())),
-            OWN,
-            lambda found: found,
-            variants=FIT,
-            data=PEOPLE,
-        ),
-        FunctionCase(
-            method(cls, "transform", make),
-            SOME,
-            lambda found: found,
-            variants={
-                "match_means": [False],
-                "sample_weight": [*GIVEN["sample_weight"], With(HALF_WEIGHT, match_means=False)],
-                "partition": [None, PLACE[:5]],
-            },
-            data=("X",),
-        ),
-    ]
-
-
-KNOWN = [{"sex": ["f", "m"], "ill": [0.2, 0.6]}, {"sx": ["f"], "ill": [0.2]}, {"sex": ["f"], "ill": [2.0]}]
-STREAM = WHOLE.assign(place=np.asarray(WHERE), w=np.delete(WEIGHT, 3))
+DRAWS = {"n_draws": [3, 0, 1.5], "random_state": [1, -1], "match_means": [False, "no"]}
 CASES = []
 FUNCTIONS = [
-    *shared(CrossLevelImputer, persons, known_rates=KNOWN),
-    *shared(CUDIA, clusters, {"progress": "tells how many steps are done"}),
+    *(
+        FunctionCase(
+            method(type(make()), "fit", lambda make=make: type(make())(**make().get_params())),
+            {"people": PEOPLE, "places": ONE},
+            imputed,
+            variants={
+                "people": [HALF, People(WHOLE, **KNOWN, weight="w"), WRONG],
+                "places": [PLACES, [ONE, ONE], MEANS],
+            },
+            neutral={} if make is persons else {"progress": "tells how many steps are done"},
+        )
+        for make in (persons, clusters)
+    ),
+    *(
+        FunctionCase(
+            method(type(make()), "transform", make),
+            {"people": HALF},
+            lambda found: found.to_numpy(),
+            variants={"people": [WEIGHED, WRONG], "match_means": [False, "no"]},
+        )
+        for make in (persons, clusters)
+    ),
     FunctionCase(
         method(CrossLevelImputer, "sample", persons),
-        {**SOME, "n_draws": 2, "random_state": 0},
+        {"people": HALF, "n_draws": 2, "random_state": 0},
         lambda found: found,
-        variants={
-            "n_draws": [3, 0, 1.5],
-            **GIVEN,
-            "values": [False],
-            "random_state": [1, -1],
-            "match_means": [False, "no"],
-        },
-        data=("X", "partition"),
+        variants={"people": [WEIGHED, WRONG], "values": [False], **DRAWS},
     ),
     FunctionCase(
         method(CUDIA, "sample", clusters),
-        {**SOME, "n_draws": 2, "random_state": 0},
+        {"people": HALF, "n_draws": 2, "random_state": 0},
         lambda found: found,
-        variants={"n_draws": [3, 0, 1.5], **GIVEN, "random_state": [1, -1], "match_means": [False, "no"]},
+        variants={"people": [WEIGHED, WRONG], **DRAWS},
         neutral={"progress": "tells how many draws are done"},
-        data=("X", "partition"),
     ),
     FunctionCase(
         method(CrossLevelImputer, "estimate", persons),
-        {"by": "sex"},
+        {"by": "sex", "people": HALF},
         lambda found: found,
         variants={
             "by": ["code", ["sex", "place"], "nobody"],
-            "partition": [HALF[1], With(HALF[1][::-1].to_numpy(), **SOME)],
-            "sample_weight": [With(HALF_WEIGHT, **SOME), With(WEIGHT[:5], **SOME), np.delete(WEIGHT, 3)],
+            "people": [None, WEIGHED, WRONG],
             "level": [0.8, 95],
             "sampling": [False],
-            "match_means": [False, With(True, **SOME), "no"],
+            "match_means": [True, "no"],
         },
-        data=("X",),
     ),
     FunctionCase(
         method(CUDIA, "estimate", clusters),
-        {"by": "sex", **SOME, "n_draws": 10},
+        {"by": "sex", "people": HALF, "n_draws": 10},
         lambda found: found,
         variants={
             "by": ["code", ["sex", "place"], "nobody"],
-            **GIVEN,
+            "people": [None, WEIGHED, WRONG],
             "level": [0.8, 95],
             "n_draws": [12, 0],
             "random_state": [1, -1],
             "match_means": [True, "no"],
         },
-        data=("X", "partition"),
     ),
     FunctionCase(method(CUDIA, "clusters", clusters), {}, lambda found: found, variants={"level": [0.8, 95]}),
     *(
@@ -127,10 +98,20 @@ FUNCTIONS = [
         for name in ("slopes", "check_totals")
     ),
     FunctionCase(
-        method(CrossLevelImputer, "fit_people", CrossLevelImputer),
-        {"people": People(STREAM, by="place", columns=["age", "code", "sex"]), "aggregates": ONE},
-        imputed,
-        variants={"aggregate_se": FIT["aggregate_se"], "known_rates": KNOWN},
-        data=("people", "aggregates"),
+        method(CrossLevelImputer, "predict_proba", persons),
+        {"people": PEOPLE},
+        lambda found: found,
+        variants={"people": [HALF, WRONG]},
+    ),
+    FunctionCase(
+        Means,
+        {"columns": "ill"},
+        lambda means: imputed(CrossLevelImputer().fit(PEOPLE, Places(TABLE, by="place", means=means))),
+        variants={
+            "columns": ["half", ["ill", "half"], "nobody"],
+            "se": [With({"ill": "se"}, of="population"), {"ill": "se"}, {"half": "se"}, "se"],
+            "known_rates": RATES,
+            "of": [With("population", se={"ill": "se"}), "others"],
+        },
     ),
 ]

@@ -113,22 +113,12 @@ def joined(regions):
     return stack(*regions)
 
 
-def united(sets):
-    return Polygons.join(*sets)
-
-
-joined.__qualname__, united.__qualname__ = stack.__qualname__, Polygons.join.__func__.__qualname__
+joined.__qualname__ = stack.__qualname__
 FUNCTIONS += [
     FunctionCase(
         joined,
         {"regions": [AGES, [2.0, 7.0]]},
         lambda found: {"volumes": found.volumes, "n": len(found)},
         variants={"regions": [[AGES], [AGES, [2.0]], [AGES, "nonsense"]]},
-    ),
-    FunctionCase(
-        united,
-        {"sets": [Polygons(SQUARES[:1]), Polygons(SQUARES[1:])]},
-        described,
-        variants={"sets": [[Polygons(SQUARES[:1])], [Polygons(SQUARES[:1]), Polygons(SQUARES[:1])]]},
     ),
 ]

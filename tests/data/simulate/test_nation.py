@@ -44,7 +44,7 @@ def test_goodman_is_fooled_though_his_totals_are_right():
 
 
 def test_goodman_is_right_about_race_where_the_place_does_not_act():
-    plain = nation(200, 400, contextual=0.0, spatial=0.0, place_sd=0.0, random_state=1)
+    plain = nation(200, 400, contextual=0.0, spatial=0.0, random_state=1)
     estimate, truth, _ = goodman(plain, "race")
     assert abs(truth["black"] - estimate["black"]) < 0.05
 
@@ -195,7 +195,7 @@ def test_bad_arguments_get_a_sentence(arguments):
 def test_votes_follow_the_documented_formula():
     """The formula of the docstring, written out again, predicts every region's votes to within chance."""
     contextual = 0.8
-    plan = plan_nation(Settings(30, 4000, 3, 1.0, None, contextual, 0.2, 0.15, 7))
+    plan = plan_nation(Settings(30, 4000, 3, 1.0, None, contextual, 0.2, 7))
     world = nation(30, 4000, n_states=3, sampling_rate=1.0, contextual=contextual, random_state=7)
     people = frame(world.people).with_columns(pl.col("region", "race", "education", "urban").cast(pl.String))
     region = people["region"].str.slice(1).cast(pl.Int64).to_numpy() - 1

@@ -13,7 +13,7 @@ from crosslevel.data.simulate.population import _systematic, draw_region
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return plan_nation(Settings(6, 2000, 2, 0.1, None, 1.0, 0.35, 0.15, 0))
+    return plan_nation(Settings(6, 2000, 2, 0.1, None, 1.0, 0.35, 0))
 
 
 def test_systematic_sampling_keeps_its_probabilities():
@@ -39,7 +39,7 @@ def test_every_region_has_a_stream_of_its_own(plan):
     def first(values: np.ndarray) -> np.ndarray:
         return np.repeat(values[:1], 6, axis=0)
 
-    names = ("population", "race", "minority", "youth", "school", "urban", "wealth", "place")
+    names = ("population", "race", "youth", "school", "urban", "wealth", "place")
     twins = replace(plan, **{name: first(getattr(plan, name)) for name in names})
     one, other = (draw_region(twins, i)[0][0] for i in (0, 1))
     assert (one != other).any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.ecological.court.reporting import abstention_among
@@ -15,7 +16,7 @@ GROUPS = ("black", "white")
 
 
 def answered(name="did not vote"):
-    return ecological.neighborhood(PEOPLE, {**VOTES, name: STAYED})
+    return ecological.neighborhood(counted(PEOPLE, {**VOTES, name: STAYED}))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_a_lead_over_abstention_is_refused_unless_asked_for():
 
 
 def test_a_question_of_turnout_alone_has_no_candidates():
-    result = ecological.neighborhood(PEOPLE, {"voted": [30, 40, 40, 40, 30, 40], "did not vote": STAYED})
+    result = ecological.neighborhood(counted(PEOPLE, {"voted": [30, 40, 40, 40, 30, 40], "did not vote": STAYED}))
     with pytest.raises(InputError):
         ecological.candidate_of_choice(result)
     assert len(ecological.candidate_of_choice(result, abstention=None)) == 4

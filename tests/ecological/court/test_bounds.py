@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.ecological.court.polarization import margin, polarization
@@ -49,7 +50,7 @@ def units(seed):
 
 
 def both(X, T, method=ecological.neighborhood):
-    return method(dict(zip("xy", X.T, strict=True)), dict(zip(OUTCOMES, T.T, strict=True)))
+    return method(counted(dict(zip("xy", X.T, strict=True)), dict(zip(OUTCOMES, T.T, strict=True))))
 
 
 @pytest.mark.parametrize("seed", range(20))

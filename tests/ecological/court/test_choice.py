@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.ecological.court.choice import UNDETERMINED, candidate_of_choice, describe_probability
 from crosslevel.ecological.court.polarization import margin, polarization
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import InputError
 
 GROUPS, OUTCOMES = ("black", "white"), ("a", "b", "home")
@@ -31,16 +31,14 @@ def made(shares=SHARES, draws=DRAWS, groups=GROUPS, outcomes=OUTCOMES, people=(1
     """An answer of two equal units with these shares; margins are those the shares imply."""
     X = np.tile(np.array(people, dtype=float) / 2, (2, 1))
     cells = X[:, :, None] * np.nan_to_num(shares)
-    tables = unit_tables(
-        dict(zip(groups, X.T, strict=True)), dict(zip(outcomes, cells.sum(axis=1).T, strict=True)), ["u", "v"]
+    counts = counted(
+        dict(zip(groups, X.T, strict=True)), dict(zip(outcomes, cells.sum(axis=1).T, strict=True)), units=["u", "v"]
     )
     level = None if draws is None else 0.8
     columns = None if draws is None else {"conf_low": shares - 0.01, "conf_high": shares + 0.01}
-    return cell_estimates(
-        tables,
+    answer = Answer(
         cells,
         method="made",
-        call=("made", {}),
         level=level,
         interval="none" if draws is None else "made",
         columns=columns,
@@ -50,6 +48,7 @@ def made(shares=SHARES, draws=DRAWS, groups=GROUPS, outcomes=OUTCOMES, people=(1
         seed=7,
         **options,
     )
+    return lay_out(counts, ("made", {}), answer)
 
 
 def row(est, **keys):
@@ -198,10 +197,10 @@ def test_without_draws_there_is_a_point_and_no_chance(ask):
 
 def test_bounds_are_not_estimates_and_comparisons_are_answered_by_method():
     people, votes = {"x": [10, 40, 70, 90], "y": [90, 60, 30, 10]}, {"a": [25, 36, 48, 55], "b": [75, 64, 52, 45]}
-    both = candidate_of_choice(ecological.compare(people, votes, methods=["bounds", "goodman"]))
+    both = candidate_of_choice(ecological.compare(counted(people, votes), methods=["bounds", "goodman"]))
     assert both.keys == ("method", "group", "outcome")
     assert any("Midpoints of bounds are not estimates" in w for w in both.warnings)
-    alone = candidate_of_choice(ecological.goodman(people, votes))
+    alone = candidate_of_choice(ecological.goodman(counted(people, votes)))
     np.testing.assert_array_equal(both.select(method="goodman")["lead"], alone["lead"])
     assert not any("Midpoints" in w for w in alone.warnings)
 
@@ -232,7 +231,7 @@ def pooled():
     inner[:8, 0] = 0  # the first district has no first group
     X, T = inner.sum(axis=2), inner.sum(axis=1)
     groups, outcomes = dict(zip("xyz", X.T, strict=True)), dict(zip(("a", "b", "home"), T.T, strict=True))
-    return ecological.rxc(groups, outcomes, pool=["n"] * 8 + ["s"] * 8)
+    return ecological.rxc(counted(groups, outcomes, place=["n"] * 8 + ["s"] * 8), pool="place")
 
 
 def test_pooled_districts_are_answered_one_by_one(pooled):

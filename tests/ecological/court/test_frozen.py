@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crosslevel.ecological import candidate_of_choice, performance, polarization, rpv
+from crosslevel import Counts
+from crosslevel.ecological import candidate_of_choice, polarization, rpv
 
 PATH = Path(__file__).parents[2] / "golden" / "court.json"
 SUMMARY = ("candidate", "estimate", "probability_first", "vote_share", "won", "probability_lost")
@@ -61,9 +62,11 @@ def made() -> dict[str, Any]:
     groups, methods = ["Black", "Latino", "white"], ["goodman", "rxc"]
     table = _runoff()
     studies = {
-        "runoff": rpv(table, groups, runoff, "precinct", methods=methods, n_jobs=1),
-        "close": rpv(_close(), ["Asian", "rest"], {"Clerk": ["Day", "Evans"]}, methods=methods, n_jobs=1),
-        "tied": rpv(_tied(), ["a", "b"], {"Mayor": ["x", "y"]}, "unit", methods=["goodman"], reference="b", n_jobs=1),
+        "runoff": rpv(Counts(table, unit="precinct", groups=groups), runoff, methods=methods),
+        "close": rpv(Counts(_close(), groups=["Asian", "rest"]), {"Clerk": ["Day", "Evans"]}, methods=methods),
+        "tied": rpv(
+            Counts(_tied(), unit="unit", groups=["a", "b"]), {"Mayor": ["x", "y"]}, methods=["goodman"], reference="b"
+        ),
     }
     found: dict[str, Any] = {}
     for name, study in studies.items():
@@ -82,7 +85,7 @@ def made() -> dict[str, Any]:
             }
         found[name] = own
     black = [u for u, b in zip(table["precinct"], table["Black"], strict=True) if b > 500]
-    rows = performance(studies["runoff"], {"new": black, "all": table["precinct"]}, "Black")
+    rows = studies["runoff"].performance({"new": black, "all": table["precinct"]}, "Black")
     found["districts"] = {
         "findings": rows.diagnostics["findings"],
         "rows": [

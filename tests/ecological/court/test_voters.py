@@ -6,13 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.ecological.margins import counted
 
 import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.ecological.court.choice import candidate_of_choice
 from crosslevel.ecological.court.voters import among_voters, turnout
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import InputError
 
 HOME = "did not vote"
@@ -32,7 +32,7 @@ def counts():
 
 @pytest.fixture(scope="module")
 def result(counts):
-    return ecological.rxc(*counts)
+    return ecological.rxc(counted(*counts))
 
 
 def test_counts_add_up_to_the_voters_of_each_group(result):
@@ -78,13 +78,12 @@ def test_turnout_times_share_is_the_share_of_the_group(result):
 def made(draws, shares, counts=(100.0, 50.0)):
     X = np.array([counts])
     cells = X[:, :, None] * shares
-    tables = unit_tables(
+    counts = counted(
         dict(zip(("x", "y"), X.T, strict=True)), dict(zip(("a", "b", HOME, "blank"), cells.sum(axis=1).T, strict=True))
     )
-    return cell_estimates(
-        tables, cells, method="made", call=("made", {}), draws=draws,
-        columns={"conf_low": shares, "conf_high": shares}, level=0.8, interval="made",
-    )  # fmt: skip
+    columns = {"conf_low": shares, "conf_high": shares}
+    answer = Answer(cells, method="made", draws=draws, columns=columns, level=0.8, interval="made")
+    return lay_out(counts, ("made", {}), answer)
 
 
 def test_every_draw_is_divided_by_its_own_voters():
@@ -110,7 +109,7 @@ def test_every_draw_is_divided_by_its_own_voters():
 def test_units_with_draws_have_intervals_of_the_same_level(counts):
     groups, outcomes = counts
     two = {"x": groups["x"] + groups["z"], "y": groups["y"]}, {"a": outcomes["a"], HOME: 300 - outcomes["a"]}
-    result = ecological.neighborhood(*two)
+    result = ecological.neighborhood(counted(*two))
     draws = np.tile(result.units["estimate"], (3, 1))
     units = dataclasses.replace(result.units, draws=draws)
     whole = dataclasses.replace(result, draws=np.tile(result["estimate"], (3, 1)), units=units)
@@ -135,8 +134,8 @@ def test_a_group_that_stayed_at_home_has_no_shares():
 
 def test_the_order_of_outcomes_does_not_matter(counts):
     groups, outcomes = counts
-    one = among_voters(ecological.neighborhood(groups, outcomes))
-    two = among_voters(ecological.neighborhood(groups, dict(reversed(outcomes.items()))))
+    one = among_voters(ecological.neighborhood(counted(groups, outcomes)))
+    two = among_voters(ecological.neighborhood(counted(groups, dict(reversed(outcomes.items())))))
     for g, o in (("x", "a"), ("y", "c")):
         for name in ("estimate", "lower", "upper", "count"):
             np.testing.assert_allclose(
@@ -146,7 +145,7 @@ def test_the_order_of_outcomes_does_not_matter(counts):
 
 def test_pooled_districts_keep_their_key(counts):
     groups, outcomes = counts
-    pooled = ecological.rxc(groups, outcomes, pool=["n"] * 12 + ["s"] * 13)
+    pooled = ecological.rxc(counted(groups, outcomes, place=["n"] * 12 + ["s"] * 13), pool="place")
     found = among_voters(pooled)
     assert found.keys == ("district", "group", "outcome")
     alone = among_voters(pooled.select(district="s"))
@@ -173,4 +172,4 @@ def test_mistakes_get_a_sentence(result, ask):
 
 def test_midpoints_of_bounds_are_refused(counts):
     with pytest.raises(InputError):
-        among_voters(ecological.bounds(*counts))
+        among_voters(ecological.bounds(counted(*counts)))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.errors import InputError
 
 METHODS = {
-    "bounds": ecological.bounds,
-    "neighborhood": ecological.neighborhood,
-    "homogeneous": ecological.homogeneous,
-    "goodman": ecological.goodman,
-    "bounded goodman": lambda x, t=None, **o: ecological.goodman(x, t, bounded=True, **o),
-    "rxc_em": ecological.rxc_em,
-    "rxc": ecological.rxc,
-    "compare": lambda x, t=None, **o: ecological.compare(x, t, ["bounds", "goodman", "rxc_em", "rxc"], **o),
+    **{
+        name: getattr(ecological, name)
+        for name in ("bounds", "neighborhood", "homogeneous", "goodman", "rxc_em", "rxc")
+    },
+    "bounded goodman": lambda counts: ecological.goodman(counts, bounded=True),
+    "compare": lambda counts: ecological.compare(counts, methods=["bounds", "goodman", "rxc_em", "rxc"]),
 }
 REGRESSIONS = {"goodman", "bounded goodman", "compare"}
 IN_UNITS = {"bounds", "neighborhood", "rxc_em", "rxc"}
@@ -34,53 +32,17 @@ def world(seed=0, n=30, R=3, C=3, size=400):
     return X.astype(float), T.astype(float)
 
 
-def with_value(value):
-    X, T = world()
-    X[4, 1] = value
-    return X, T
-
-
 X0, T0 = world()
-HALF = np.full((4, 2), 50.0)
-REFUSED = {
-    "NaN": (*with_value(np.nan), {}),
-    "infinity": (*with_value(np.inf), {}),
-    "negative": (*with_value(-3), {}),
-    "margins": (*with_value(1e5), {}),
-    "no people": (np.zeros((3, 2)), np.zeros((3, 2)), {}),
-    "one group": (X0.sum(axis=1, keepdims=True), T0, {}),
-    "one outcome": (X0, T0.sum(axis=1, keepdims=True), {}),
-    "shares": (X0 / 400, T0 / 400, {}),
-    "outcome shares": (X0, T0 / 400, {}),
-    "percentages": (X0 / 4, T0 / 4, {}),
-    "repeated names": (HALF, HALF, {"units": ["a", "b", "a", "c"]}),
-    "missing names": (HALF, HALF, {"units": ["a", None, "b", "c"]}),
-    "mixed names": (HALF, HALF, {"units": ["1", 1, 2, 3]}),
-    "few names": (HALF, HALF, {"units": ["a"]}),
-    "one name": (HALF, HALF, {"units": "uv"}),
-    "different lengths": (X0, T0[:-1], {}),
-    "one dimension": (X0[:, 0], T0, {}),
-    "three dimensions": (X0[None], T0, {}),
-    "texts": ({"a": ["x"], "b": ["y"]}, {"y": [1], "n": [2]}, {}),
-    "empty array": (np.zeros((0, 2)), np.zeros((0, 2)), {}),
-    "empty frame": (pd.DataFrame(), pd.DataFrame(), {}),
-    "frame without columns": (pd.DataFrame(index=range(3)), pd.DataFrame(index=range(3)), {}),
-    "no outcomes": (X0, None, {}),
-}
-
-
-@pytest.mark.parametrize("case", list(REFUSED))
-def test_what_is_no_table_is_refused(case):
-    X, T, options = REFUSED[case]
-    with pytest.raises(InputError):
-        ecological.unit_tables(X, T, **options)
 
 
 @every_method
 def test_every_method_checks_its_table(name):
-    X, T, _ = REFUSED["NaN"]
+    gap = X0.copy()
+    gap[4, 1] = np.nan
     with pytest.raises(InputError):
-        METHODS[name](X, T)
+        METHODS[name](counted(gap, T0))
+    with pytest.raises(InputError):
+        METHODS[name]({"g": [1, 2], "h": [2, 1]})
 
 
 def edge(case):
@@ -164,7 +126,7 @@ EDGES = (
 @pytest.mark.parametrize("case", EDGES)
 def test_thin_and_strange_tables_are_answered(name, case):
     X, T = edge(case)
-    found = METHODS[name](X, T)
+    found = METHODS[name](counted(X, T))
     check_sane(found, X, T, name)
     assert any("2 unit(s) without people" in w for w in found.warnings) == (case == "empty units")
 
@@ -183,57 +145,34 @@ def test_groups_that_cannot_be_told_apart_are_answered_or_refused(name, case):
     X, T = NOT_TOLD_APART[case]
     if name in REGRESSIONS:
         with pytest.raises(InputError) as caught:
-            METHODS[name](X, T)
+            METHODS[name](counted(X, T))
         assert str(caught.value).startswith("methods='goodman'") == (name == "compare")
         return
-    check_sane(METHODS[name](X, T), X, T, name)
+    check_sane(METHODS[name](counted(X, T)), X, T, name)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "compare"])
 def test_ten_thousand_units_are_answered(name):
     X, T = world(n=10_000, R=2, C=2, size=100)
-    check_sane(METHODS[name](X, T), X, T, name)
-
-
-@every_method
-def test_checked_tables_are_taken_as_they_are(name):
-    X, T = world()
-    X[5], T[5] = 0, 0
-    tables = ecological.unit_tables(X, T, units=[f"u{i}" for i in range(30)])
-    found, plain = METHODS[name](tables), METHODS[name](X, T)
-    np.testing.assert_array_equal(found["estimate"], plain["estimate"])
-    assert found.warnings == tuple(w.replace("(5)", "('u5')") for w in plain.warnings)
-    with pytest.raises(InputError, match="outcomes="):
-        METHODS[name](tables, T)
-    with pytest.raises(InputError, match="units="):
-        METHODS[name](tables, units=list("abc"))
+    check_sane(METHODS[name](counted(X, T)), X, T, name)
 
 
 def test_every_note_stands_once_among_the_warnings_of_a_comparison():
     X, T = world()
     T[2] = 0
     T[2, 0] = 390
-    tables = ecological.unit_tables(X, T, balance="scale", merge_below=0.01)
-    found = ecological.compare(tables, methods=["bounds", "goodman", "rxc"])
-    for note in tables.notes:
+    counts = counted(X, T, balance="scale")
+    found = ecological.compare(counts, methods=["bounds", "goodman", "rxc"])
+    for note in counts.tables.notes:
         assert list(found.warnings).count(note) == 1
         assert not any(note in w and w != note for w in found.warnings)
 
 
-def test_rows_that_go_with_units_follow_the_checked_tables():
+def test_columns_that_go_with_units_follow_them():
     X, T = world()
     X[5], T[5] = 0, 0
-    tables, weights = ecological.unit_tables(X, T), np.arange(1.0, 31)
-    kept = np.delete(weights, 5)
-    found = ecological.goodman(tables, weights=kept)
-    np.testing.assert_allclose(
-        found["estimate"], ecological.goodman(np.delete(X, 5, 0), np.delete(T, 5, 0), weights=kept)["estimate"]
-    )
-    np.testing.assert_array_equal(ecological.goodman(X, T, weights=weights)["estimate"], found["estimate"])
-    with pytest.raises(InputError):
-        ecological.goodman(tables, weights=weights)
-    pool = np.repeat(["north", "south"], 15)
-    from_tables, raw = ecological.rxc(tables, pool=np.delete(pool, 5)), ecological.rxc(X, T, pool=pool)
-    np.testing.assert_array_equal(from_tables["estimate"], raw["estimate"])
-    with pytest.raises(InputError):
-        ecological.rxc(tables, pool=pool)
+    weights, pool = np.arange(1.0, 31), np.repeat(["north", "south"], 15)
+    whole, there = counted(X, T, w=weights, place=pool), np.arange(30) != 5
+    kept = counted(X[there], T[there], w=weights[there], place=pool[there])
+    for ask in (lambda c: ecological.goodman(c, weights="w"), lambda c: ecological.rxc(c, pool="place")):
+        np.testing.assert_array_equal(ask(whole)["estimate"], ask(kept)["estimate"])

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.csv as pv
 import pytest
 import scipy.optimize
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.errors import InputError
@@ -32,7 +33,7 @@ def test_bounds_are_what_brute_force_finds():
         if (inner >= 0).all() and (inner.sum(axis=1) == X[0]).all():
             cells.append(inner)
     low, high = np.min(cells, axis=0), np.max(cells, axis=0)
-    found = ecological.bounds(X, T)
+    found = ecological.bounds(counted(X, T))
     np.testing.assert_allclose(found["lower"].reshape(2, 3) * X.T, low)
     np.testing.assert_allclose(found["upper"].reshape(2, 3) * X.T, high)
 
@@ -49,7 +50,7 @@ def extremes(X, T, wanted):
 @pytest.mark.parametrize(("seed", "R", "C"), [(0, 2, 3), (1, 3, 3), (2, 4, 2), (3, 3, 5)])
 def test_bounds_of_any_table_are_sharp_for_cells_of_units_and_of_the_district(seed, R, C):
     _, X, T = random_units(np.random.default_rng(seed), n=3, R=R, C=C)
-    found = ecological.bounds(X, T)
+    found = ecological.bounds(counted(X, T))
     district, units = (
         np.stack([answer[c].reshape(-1, R, C) for c in ("lower", "upper")], axis=-1) for answer in (found, found.units)
     )
@@ -72,7 +73,7 @@ def test_truth_lies_inside_the_bounds_and_one_group_units_are_known(seed):
     inner, X, T = random_units(rng)
     X[0, 1:], T[0], inner[0, 1:] = 0, inner[0, 0], 0
     X[0, 0] = T[0].sum()
-    found = ecological.bounds(names(X, "g"), names(T, "o"))
+    found = ecological.bounds(counted(names(X, "g"), names(T, "o")))
     true = inner.sum(axis=0) / X.sum(axis=0)[:, None]
     assert (found["lower"] <= true.ravel() + 1e-12).all()
     assert (found["upper"] >= true.ravel() - 1e-12).all()
@@ -84,9 +85,9 @@ def test_truth_lies_inside_the_bounds_and_one_group_units_are_known(seed):
 @pytest.mark.parametrize("method", [ecological.bounds, ecological.neighborhood, ecological.goodman])
 def test_permuting_units_and_relabeling_groups_changes_nothing(method):
     _, X, T = random_units(np.random.default_rng(1))
-    a = method(names(X, "g"), names(T, "o"))
+    a = method(counted(names(X, "g"), names(T, "o")))
     order = np.random.default_rng(2).permutation(len(X))
-    b = method(names(X[order][:, ::-1], "g"), names(T[order], "o"), units=order)
+    b = method(counted(names(X[order][:, ::-1], "g"), names(T[order], "o"), units=order))
     flip = b["estimate"].reshape(3, 4)[::-1]
     np.testing.assert_allclose(a["estimate"].reshape(3, 4), flip, rtol=1e-9, atol=1e-12)
     units = b.units["estimate"].reshape(-1, 3, 4)[np.argsort(order)][:, ::-1]
@@ -96,7 +97,7 @@ def test_permuting_units_and_relabeling_groups_changes_nothing(method):
 @pytest.mark.parametrize("method", [ecological.neighborhood, ecological.goodman])
 def test_outcomes_of_a_group_add_up_to_one_and_units_to_the_district(method):
     _, X, T = random_units(np.random.default_rng(3))
-    found = method(X, T)
+    found = method(counted(X, T))
     np.testing.assert_allclose(found["estimate"].reshape(3, 4).sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_allclose(found.units["count"].reshape(-1, 3, 4).sum(axis=0).ravel(), found["count"], rtol=1e-12)
     if method is ecological.neighborhood:
@@ -108,7 +109,7 @@ def test_outcomes_of_a_group_add_up_to_one_and_units_to_the_district(method):
 def test_goodman_errors_are_the_sandwich_by_hand():
     rng = np.random.default_rng(4)
     _, X, T = random_units(rng, n=25, R=2, C=2)
-    found = ecological.goodman(X, T, level=0.9)
+    found = ecological.goodman(counted(X, T), level=0.9)
     N = X.sum(axis=1)
     x, t, W = X / N[:, None], T[:, 0] / N, np.diag(N.astype(float))
     bread = np.linalg.inv(x.T @ W @ x)
@@ -131,7 +132,7 @@ def test_goodman_intervals_cover_when_its_assumption_holds():
         X = np.column_stack([np.round(n * share), n - np.round(n * share)]).astype(int)
         rates = np.clip(np.array([0.7, 0.3]) + rng.normal(0, 0.08, (80, 2)), 0, 1)
         yes = rng.binomial(X, rates).sum(axis=1)
-        found = ecological.goodman(X, np.column_stack([yes, n - yes]))
+        found = ecological.goodman(counted(X, np.column_stack([yes, n - yes])))
         hits += [
             found["conf_low"][0] <= 0.7 <= found["conf_high"][0],
             found["conf_low"][2] <= 0.3 <= found["conf_high"][2],
@@ -143,7 +144,7 @@ def test_goodman_intervals_cover_when_its_assumption_holds():
 def test_goodman_flags_what_it_cannot_know():
     X = np.array([[10, 90], [50, 50], [90, 10], [70, 30]])
     T = np.array([[0, 100], [50, 50], [100, 0], [75, 25]])
-    found = ecological.goodman(X, T)
+    found = ecological.goodman(counted(X, T))
     assert found["estimate"].min() < 0
     assert found.table["outside"].to_pylist() == [True] * 4
     assert "outside the deterministic bounds" in found.warnings[0]
@@ -169,7 +170,7 @@ TWO = [[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]]
 )
 def test_bad_regressions_are_refused(X, T, options):
     with pytest.raises(InputError):
-        ecological.goodman(np.array(X), np.array(T), **options)
+        ecological.goodman(counted(np.array(X), np.array(T)), **options)
 
 
 def registration(path, share, registered, people):
@@ -192,7 +193,7 @@ def registration(path, share, registered, people):
 )
 def test_goodman_reproduces_the_published_numbers(real_data, file, columns, weights, black, white):
     groups, outcomes = registration(real_data / "truth" / file, *columns)
-    found = ecological.goodman(groups, outcomes, weights=weights)
+    found = ecological.goodman(counted(groups, outcomes), weights=weights)
     assert found["estimate"][0] == pytest.approx(black, abs=5e-4)
     assert found["estimate"][2] == pytest.approx(white, abs=5e-4)
 
@@ -200,10 +201,10 @@ def test_goodman_reproduces_the_published_numbers(real_data, file, columns, weig
 @pytest.mark.data
 def test_bounds_and_neighborhood_reproduce_the_published_numbers(real_data):
     groups, outcomes = registration(real_data / "truth" / "ei_matproii.csv", "x", "t", "n")
-    found = ecological.bounds(groups, outcomes)
+    found = ecological.bounds(counted(groups, outcomes))
     np.testing.assert_allclose(found["lower"][[0, 2]], [0.213, 0.703], atol=6e-4)
     np.testing.assert_allclose(found["upper"][[0, 2]], [0.975, 0.920], atol=6e-4)
-    near = ecological.neighborhood(groups, outcomes)
+    near = ecological.neighborhood(counted(groups, outcomes))
     np.testing.assert_allclose(near["estimate"][[0, 2]], [0.7228, 0.7746], atol=5e-4)
 
 
@@ -212,8 +213,8 @@ def test_goodman_on_three_by_three_cells_of_known_truth(real_data):
     data = pv.read_csv(real_data / "truth" / "senc_se_north_carolina.csv")
     races, parties = ("white", "black", "natam"), ("dem", "rep", "non")
     groups, outcomes = ({c: data[c] for c in names} for names in (races, parties))
-    equal = ecological.goodman(groups, outcomes, weights="equal")
-    weighted = ecological.goodman(groups, outcomes)
+    equal = ecological.goodman(counted(groups, outcomes), weights="equal")
+    weighted = ecological.goodman(counted(groups, outcomes))
     assert equal["estimate"].reshape(3, 3)[1, 0] == pytest.approx(1.017, abs=1e-3)
     assert weighted["estimate"].reshape(3, 3)[1, :2] == pytest.approx([1.051, -0.075], abs=1e-3)
     assert weighted.warnings
@@ -230,11 +231,11 @@ def test_units_of_weight_zero_count_for_nothing():
     _, X, T = random_units(np.random.default_rng(7), n=12, R=2, C=2)
     w = np.ones(12)
     w[[2, 5]] = 0
-    found = ecological.goodman(X, T, weights=w)
-    alone = ecological.goodman(X[w > 0], T[w > 0], weights=w[w > 0])
+    found = ecological.goodman(counted(X, T, w=w), weights="w")
+    alone = ecological.goodman(counted(X[w > 0], T[w > 0], w=w[w > 0]), weights="w")
     for column in ("estimate", "std_error"):
         np.testing.assert_allclose(found[column][[0, 2]], alone[column][[0, 2]], rtol=1e-10)
     assert found.interval == alone.interval == "t(8), HC1 robust errors"
     assert any("2 unit(s) of weight zero" in w for w in found.warnings)
     with pytest.raises(InputError):
-        ecological.goodman(X[:4], T[:4], weights=[1, 1, 0, 0])
+        ecological.goodman(counted(X[:4], T[:4], w=[1, 1, 0, 0]), weights="w")

@@ -146,7 +146,7 @@ def test_intervals_are_calibrated_by_the_constants_of_their_kind():
     p, v, h = np.array([0.5, 0.1]), np.array([0.01, 0.0]), np.array([0.0, 0.5])
     found = Constants(tau=1.0, k=2.0, s0=0.1, rho=0.2).variance(p, v, h)
     np.testing.assert_allclose(found, [0.04 + 0.01 * 0.2501, 0.2**2 * 0.25 + 0.01 * 0.0901])
-    alone = {"pool": False, "labels": False, "symmetric": False}
+    alone = {"pool": False, "labels": False}
     for option in alone:
         assert choose_constants(None, **{**alone, option: True})[0] == "votes"
         with pytest.raises(InputError):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
+from tests.ecological.margins import counted
 
-from crosslevel.ecological import rpv, rxc, unit_tables
+from crosslevel.ecological import rpv, rxc
 from crosslevel.ecological.tables.contextual.adjustments import PENALTIES, SHRUNK, ridge_fit
 from crosslevel.errors import InputError
 
@@ -29,9 +29,7 @@ def world(n=60, effect=0.15, seed=4):
 
 def test_a_covariate_that_moves_everybody_takes_its_part_out_of_the_groups():
     groups, votes, z, truth = world()
-    names = [f"u{i}" for i in range(len(z))]
-    tables = unit_tables(groups, votes, names)
-    without, found = rxc(tables), rxc(tables, covariates={"unit": names, "z": z})
+    without, found = rxc(counted(groups, votes)), rxc(counted(groups, votes, covariates=z))
     off = [np.abs(est["estimate"][[0, 2]] - truth).sum() for est in (without, found)]
     assert off[1] < 0.75 * off[0]
     assert "with covariates" in found.method
@@ -43,40 +41,15 @@ def test_a_covariate_that_moves_everybody_takes_its_part_out_of_the_groups():
     assert (found["std_error"] > np.abs(told["move"])).all()
 
 
-def test_names_in_the_index_are_matched_to_the_units():
+def test_a_study_of_contests_takes_the_covariates_of_its_counts():
     groups, votes, z, _ = world(n=20)
-    names = [f"u{i}" for i in range(20)]
-    expected = rxc(groups, votes, covariates=z)["estimate"]
-    order = np.random.default_rng(0).permutation(20)
-    shuffled = pd.DataFrame({"z": z}, index=names).iloc[order]
-    frame = pd.DataFrame(groups)
-    tables = unit_tables(groups, votes, names)
-    for given in (
-        rxc(tables, covariates=shuffled),
-        rxc(groups, votes, units=names, covariates=shuffled),
-        rxc(frame, votes, units=names, covariates=shuffled),
-        rxc(frame.rename_axis("precinct"), votes, units=names, covariates=shuffled),
-        rxc(frame.set_axis(names), votes, covariates=shuffled),
-        rxc(groups, votes, covariates=shuffled.set_axis(order)),
-        rxc(frame.set_axis(np.arange(20) + 7), votes, covariates=shuffled.set_axis(order + 7)),
-    ):
-        np.testing.assert_array_equal(given["estimate"], expected)
-    for given in ((tables,), (groups, votes, None)):
+    counts = counted(groups, votes, covariates=z)
+    contest = {name: f"outcomes {name}" for name in votes}
+    study = rpv(counts, {"c": contest}, methods=["rxc"])
+    np.testing.assert_array_equal(study.contests["c"].voters["rxc"]["estimate"], rxc(counts)["estimate"])
+    for kind, pool in (("symmetric votes", None), (None, "unit")):
         with pytest.raises(InputError):
-            rxc(*given, covariates=shuffled.set_axis([f"x{i}" for i in order]))
-    with pytest.raises(InputError):
-        rxc(tables, covariates=shuffled.set_axis(["u0"] * 20))
-    study = [
-        rpv(
-            pd.DataFrame({"unit": names, **groups, **votes}),
-            ["a", "b"],
-            {"c": ["yes", "no"]},
-            "unit",
-            methods={"rxc": {"covariates": c}},
-        )
-        for c in (z, shuffled)
-    ]
-    np.testing.assert_array_equal(*(one.contests["c"].voters["rxc"]["estimate"] for one in study))
+            rxc(counted(groups, votes, units=range(20), covariates=z), kind=kind, pool=pool)
 
 
 def test_a_covariate_of_noise_is_left_out():

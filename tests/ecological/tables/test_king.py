@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import integrate, stats
+from tests.ecological.margins import counted
 
 from crosslevel.ecological.tables.king.estimator import king
 from crosslevel.ecological.tables.king.likelihood import (
@@ -126,7 +126,7 @@ def test_every_draw_lies_inside_its_bounds_and_accounts_for_its_totals():
     X[:4] = [[0, 200], [200, 0], [1, 199], [199, 1]]
     T[4:6] = [[0, 200], [200, 0]]
     T[:4] = [[50, 150], [70, 130], [3, 197], [120, 80]]
-    found = king(X, T, n_draws=300, point="mean")
+    found = king(counted(X, T), n_draws=300, point="mean")
     draws = found.units.draws.reshape(300, 40, 2, 2)
     there = np.isfinite(draws)
     low, high = (found.units[c].reshape(40, 2, 2) for c in ("lower", "upper"))
@@ -179,7 +179,7 @@ def coverage(worlds, **settings):
     errors, inside = [], []
     for seed in range(worlds):
         X, T, truth = world(seed=seed, **settings)
-        found = king(X, T, n_draws=300, random_state=seed)
+        found = king(counted(X, T), n_draws=300, random_state=seed)
         errors.append(found["estimate"][[0, 2]] - truth)
         inside.append((found["conf_low"][[0, 2]] <= truth) & (truth <= found["conf_high"][[0, 2]]))
     return np.array(errors), np.array(inside)
@@ -213,8 +213,11 @@ def test_a_covariate_mends_what_composition_spoils():
     X = np.column_stack([x, 1 - x]) * 1000
     yes = X[:, 0] * b + X[:, 1] * w
     T, truth = np.column_stack([yes, 1000 - yes]), (X[:, 0] * b).sum() / X[:, 0].sum()
-    plain, mended = king(X, T, n_draws=300), king(X, T, zb=pl.DataFrame({"density": 10 * z}), n_draws=300)
-    assert mended.diagnostics["coefficients"]["zb"]["density"] == pytest.approx(-0.04, abs=0.015)
+    plain, mended = (
+        king(counted(X, T), n_draws=300),
+        king(counted(X, T, density=10 * z), means={"group_0": ["density"]}, n_draws=300),
+    )
+    assert mended.diagnostics["coefficients"]["group_0"]["density"] == pytest.approx(-0.04, abs=0.015)
     assert abs(mended["estimate"][0] - truth) < abs(plain["estimate"][0] - truth)
     assert mended["conf_low"][0] <= truth <= mended["conf_high"][0]
     assert "with covariates" in mended.method
@@ -222,7 +225,7 @@ def test_a_covariate_mends_what_composition_spoils():
 
 def test_the_groups_and_outcomes_can_be_exchanged():
     X, T, _ = world(40)
-    here, there = king(X, T), king(X[:, ::-1], T[:, ::-1])
+    here, there = king(counted(X, T)), king(counted(X[:, ::-1], T[:, ::-1]))
     for diagnostic in ("mean", "sd"):
         forth, back = np.array(here.diagnostics[diagnostic]), np.array(there.diagnostics[diagnostic][::-1])
         np.testing.assert_allclose(forth, 1 - back if diagnostic == "mean" else back, atol=1e-5)
@@ -232,11 +235,11 @@ def test_the_groups_and_outcomes_can_be_exchanged():
 def test_a_unit_without_people_takes_its_covariates_with_it():
     X, T, _ = world(30)
     z = np.random.default_rng(0).normal(size=30)
-    whole = king(X, T, zb=z, n_draws=100)
+    whole = king(counted(X, T, z=z), means={"group_0": ["z"]}, n_draws=100)
     X1, T1 = np.insert(X, 3, 0, axis=0), np.insert(T, 3, 0, axis=0)
-    gap = king(X1, T1, zb=np.insert(z, 3, 99.0), n_draws=100)
+    gap = king(counted(X1, T1, z=np.insert(z, 3, 99.0)), means={"group_0": ["z"]}, n_draws=100)
     np.testing.assert_allclose(gap["estimate"], whole["estimate"], atol=1e-12)
-    assert gap.diagnostics["coefficients"]["zb"] == pytest.approx(whole.diagnostics["coefficients"]["zb"])
+    assert gap.diagnostics["coefficients"]["group_0"] == pytest.approx(whole.diagnostics["coefficients"]["group_0"])
 
 
 # real data -----------------------------------------------------------------------------------------------------------
@@ -255,7 +258,7 @@ def registration(real_data, name, columns):
     ("name", "columns", "truth"), [("ei_matproii", ("x", "t", "n"), 0.55), ("eco_reg", ("X", "Y", "N"), 0.5515)]
 )
 def test_the_posterior_is_wider_than_r_says_and_holds_the_truth(real_data, name, columns, truth):
-    found = king(*registration(real_data, name, columns), n_draws=2000, point="mean")
+    found = king(counted(*registration(real_data, name, columns)), n_draws=2000, point="mean")
     expected, spread = {"ei_matproii": (0.600, 0.043), "eco_reg": (0.626, 0.046)}[name]  # 80 Metropolis chains of 6,000
     assert found["estimate"][0] == pytest.approx(expected, abs=0.006)
     assert found["std_error"][0] == pytest.approx(spread, rel=0.12)
@@ -272,7 +275,7 @@ def test_the_posterior_is_wider_than_r_says_and_holds_the_truth(real_data, name,
     [("ei_matproii", ("x", "t", "n"), (0.5682, 0.8186)), ("eco_reg", ("X", "Y", "N"), (0.6229, 0.8056))],
 )
 def test_the_answer_at_the_mode_is_near_rs(real_data, name, columns, estimates):
-    found = king(*registration(real_data, name, columns))
+    found = king(counted(*registration(real_data, name, columns)))
     np.testing.assert_allclose(found["estimate"][[0, 2]], estimates, atol=0.005)
     assert found["conf_low"][0] < found["estimate"][0] < found["conf_high"][0]
 
@@ -298,13 +301,14 @@ def test_the_expected_share_at_the_mode_is_the_mean_of_draws_there():
         {"groups": [[400, 600]], "outcomes": [[500, 500]]},
         {"groups": np.tile([0, 9], (9, 1)), "outcomes": np.tile([4, 5], (9, 1))},
         {"outcomes": np.tile([0, 1000], (30, 1))},
-        {"zb": np.ones(29)},
-        {"zb": np.ones(30)},
-        {"zw": {"a": np.arange(30.0), "b": 2 * np.arange(30.0) + 1}},
-        {"zw": np.where(np.arange(30) == 7, np.nan, np.arange(30.0))},
-        {"zb": 3.0},
+        {"means": {"group_0": ["one"]}},
+        {"means": {"group_1": ["a", "b"]}},
+        {"means": {"group_1": ["gap"]}},
+        {"means": {"group_7": ["a"]}},
+        {"means": ["a"]},
+        {"point": "median"},
         {"n_draws": 10},
-        {"erho": -1},
+        {"prior": (-1, 0.5, 0.5)},
         {"level": 95},
         {"random_state": -1},
     ],
@@ -312,16 +316,18 @@ def test_the_expected_share_at_the_mode_is_the_mean_of_draws_there():
 def test_bad_input_is_refused_in_a_sentence(changes):
     X, T, _ = world(30)
     given = {"groups": X, "outcomes": T, **changes}
+    a = np.arange(float(len(given["groups"])))
+    beside = {"one": np.ones(len(a)), "a": a, "b": 2 * a + 1, "gap": np.where(a == 7, np.nan, a)}
     with pytest.raises(InputError):
-        king(given.pop("groups"), given.pop("outcomes"), **given)
+        king(counted(given.pop("groups"), given.pop("outcomes"), **beside), **given)
 
 
 def test_a_fit_that_failed_gives_no_numbers_unless_asked(monkeypatch):
     X, T, _ = world(30)
     monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.FAR_FROM_MODE", -1.0)
     with pytest.raises(ConvergenceError, match="allow_unconverged="):
-        king(X, T, n_draws=100)
-    found = king(X, T, n_draws=100, allow_unconverged=True)
+        king(counted(X, T), n_draws=100)
+    found = king(counted(X, T), n_draws=100, allow_unconverged=True)
     assert found.diagnostics["converged"] is False
     assert any("search for the mode" in w for w in found.warnings)
 
@@ -331,6 +337,6 @@ def test_the_order_of_units_does_not_decide_whether_sampling_succeeds():
     votes = np.array([[482.0, 250], [430, 97], [582, 270], [126, 95], [447, 361], [260, 58], [468, 427], [340, 86]])
     told = set()
     for order in (np.arange(8), np.arange(8)[::-1], np.array([3, 0, 7, 1, 5, 2, 6, 4])):
-        found = king(people[order], votes[order], n_draws=100, allow_unconverged=True)
+        found = king(counted(people[order], votes[order]), n_draws=100, allow_unconverged=True)
         told.add((found.diagnostics["effective_draws"], tuple(found.diagnostics["mean"])))
     assert len(told) == 1

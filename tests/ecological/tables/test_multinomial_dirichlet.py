@@ -9,14 +9,15 @@ import polars as pl
 import pyarrow.csv as pv
 import pytest
 from scipy import stats
+from tests.ecological.margins import counted
 
 from crosslevel.ecological.tables.dirichlet import sampler as dirichlet_sampler
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
 from crosslevel.ecological.tables.dirichlet.sampler import _score
 from crosslevel.errors import ConvergenceError, InputError
 
-SHORT = {"n_draws": 100, "warmup": 40, "allow_unconverged": True}
-PUBLISHED = {"contextual_slope": 0.0, "contextual_slope_sd": 0.0}
+SHORT = {"n_draws": 100, "allow_unconverged": True}
+PUBLISHED = {"contextual_slope": (0.0, 0.0)}
 
 
 def world(seed=0, n=30, people=300, alpha=((6.0, 2.0, 1.0), (1.0, 5.0, 2.0)), slope=0.0):
@@ -42,13 +43,19 @@ def world(seed=0, n=30, people=300, alpha=((6.0, 2.0, 1.0), (1.0, 5.0, 2.0)), sl
 @pytest.fixture(scope="module")
 def answered():
     X, T, cells = world()
-    return X, T, cells, multinomial_dirichlet(X, T, **PUBLISHED)
+    return X, T, cells, multinomial_dirichlet(counted(X, T), **PUBLISHED)
 
 
 @pytest.fixture(scope="module")
 def contextual():
     X, T, cells = world(n=40, slope=0.35)
-    return X, T, cells, multinomial_dirichlet(X, T), multinomial_dirichlet(X, T, contextual_slope_sd=0.0)
+    return (
+        X,
+        T,
+        cells,
+        multinomial_dirichlet(counted(X, T)),
+        multinomial_dirichlet(counted(X, T), contextual_slope=(0.35, 0.0)),
+    )
 
 
 def test_every_draw_of_every_unit_adds_up_and_lies_inside_the_bounds(answered):
@@ -110,8 +117,8 @@ def test_intervals_cover_on_worlds_of_the_model():
     hits = []
     for seed in range(60):
         X, T, cells = world(seed, n=12, people=80, alpha=rng.gamma(4.0, 0.5, (2, 2)))
-        plan = {"random_state": seed, "n_draws": 50, "warmup": 40, "allow_unconverged": True}
-        found = multinomial_dirichlet(X, T, level=0.9, **PUBLISHED, **plan)
+        plan = {"random_state": seed, "n_draws": 50, "allow_unconverged": True}
+        found = multinomial_dirichlet(counted(X, T), level=0.9, **PUBLISHED, **plan)
         truth = cells.sum(axis=0) / X.sum(axis=0)[:, None]
         hits.append((truth.ravel() >= found["conf_low"]) & (truth.ravel() <= found["conf_high"]))
     assert 0.80 < np.mean(hits) < 0.98  # 60 worlds, two free cells each that depend on one another
@@ -126,8 +133,8 @@ def test_a_contextual_effect_is_found_where_the_model_without_it_misses(contextu
     for seed in range(2):
         X, T, cells = world(seed, n=60, alpha=((24.0, 8.0, 4.0), (4.0, 20.0, 8.0)), slope=0.35)
         truth = (cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]).ravel()
-        quick = {"lambda2": 0.25, **SHORT}
-        both = [multinomial_dirichlet(X, T, **quick, **options) for options in ({}, PUBLISHED)]
+        quick = {"prior": (4.0, 0.25), **SHORT}
+        both = [multinomial_dirichlet(counted(X, T), **quick, **options) for options in ({}, PUBLISHED)]
         off.append([np.abs(answer["estimate"] - truth).max() for answer in both])
     with_effect, plain = np.mean(off, axis=0)
     assert with_effect < 0.02
@@ -138,7 +145,7 @@ def test_what_was_assumed_stands_in_the_answer(answered, contextual):
     plain, found = answered[3], contextual[3]
     assert "contextual slope 0.35 +- 0.1" in found.method
     assert "no contextual effect" in plain.method
-    assert "contextual_slope=0.35, contextual_slope_sd=0.1" in found.provenance.call
+    assert "contextual_slope=(0.35, 0.1)" in found.provenance.call
     assert (found.diagnostics["contextual_slope"], found.diagnostics["contextual_slope_sd"]) == (0.35, 0.1)
     assert (plain.diagnostics["contextual_slope"], plain.diagnostics["contextual_slope_sd"]) == (0.0, 0.0)
     assert np.abs(found.diagnostics["slope_sensitivity"]).max() > 0.001
@@ -146,7 +153,7 @@ def test_what_was_assumed_stands_in_the_answer(answered, contextual):
         np.abs(plain.diagnostics["slope_sensitivity"]).max() > 0.001
     )  # what an effect would do, though none is assumed
     assert not plain.warnings
-    alike = multinomial_dirichlet([[60, 40]] * 4, [[30, 70], [20, 80], [25, 75], [40, 60]], **SHORT)
+    alike = multinomial_dirichlet(counted([[60, 40]] * 4, [[30, 70], [20, 80], [25, 75], [40, 60]]), **SHORT)
     assert "same composition: contextual_slope changes nothing" in " ".join(alike.warnings)
     assert alike.diagnostics["slope_sensitivity"] == [0.0] * 4
 
@@ -155,11 +162,14 @@ def test_intervals_cover_on_worlds_with_a_contextual_effect():
     """Contexts drawn around the default: 90 % intervals that allow for it cover, those that take it for known do not."""
     rng = np.random.default_rng(6)
     hits = []
-    quick = {"lambda1": 16.0, "lambda2": 0.8, "level": 0.9, **SHORT, "chains": 2}
+    quick = {"prior": (16.0, 0.8), "level": 0.9, **SHORT}
     for seed in range(20):
         X, T, cells = world(seed, n=30, people=1000, alpha=rng.gamma(16.0, 1.25, (2, 2)), slope=rng.normal(0.35, 0.3))
         truth = (cells.sum(axis=0) / X.sum(axis=0)[:, None]).ravel()
-        answers = [multinomial_dirichlet(X, T, contextual_slope_sd=sd, random_state=seed, **quick) for sd in (0.3, 0.0)]
+        answers = [
+            multinomial_dirichlet(counted(X, T), contextual_slope=(0.35, sd), random_state=seed, **quick)
+            for sd in (0.3, 0.0)
+        ]
         hits.append([(truth >= found["conf_low"]) & (truth <= found["conf_high"]) for found in answers])
     allowed, known = np.mean(hits, axis=(0, 2))
     assert 0.80 < allowed < 0.98
@@ -169,8 +179,10 @@ def test_intervals_cover_on_worlds_with_a_contextual_effect():
 def test_the_slope_in_context_is_how_the_answer_moves():
     """A covariance over draws against two fits."""
     X, T, _ = world(n=16)
-    run = {"n_draws": 1500, "allow_unconverged": True, "contextual_slope_sd": 0.0}
-    below, here, above = (multinomial_dirichlet(X, T, contextual_slope=b, **run) for b in (0.15, 0.35, 0.55))
+    run = {"n_draws": 1500, "allow_unconverged": True}
+    below, here, above = (
+        multinomial_dirichlet(counted(X, T), contextual_slope=(b, 0.0), **run) for b in (0.15, 0.35, 0.55)
+    )
     moved = (above["estimate"] - below["estimate"]) / 4
     assert np.abs(moved).max() > 0.01
     np.testing.assert_allclose(here.diagnostics["slope_sensitivity"], moved, atol=0.0015)
@@ -191,26 +203,26 @@ def test_the_uncertainty_of_the_slope_widens_the_interval(contextual):
 
 def test_relabelling_moves_the_answer_along():
     X, T, _ = world(n=40)
-    plain = multinomial_dirichlet(X, T)
-    turned = multinomial_dirichlet(X[::-1, ::-1], T[::-1, ::-1])
+    plain = multinomial_dirichlet(counted(X, T))
+    turned = multinomial_dirichlet(counted(X[::-1, ::-1], T[::-1, ::-1]))
     np.testing.assert_allclose(turned["estimate"][::-1], plain["estimate"], atol=0.012)
 
 
 def test_the_answer_does_not_depend_on_the_cores(monkeypatch):
     X, T, _ = world(n=10)
-    first = multinomial_dirichlet(X, T, random_state=3, **SHORT)
+    first = multinomial_dirichlet(counted(X, T), random_state=3, **SHORT)
     monkeypatch.setattr(dirichlet_sampler, "count_jobs", lambda n_jobs: 1)
-    again = multinomial_dirichlet(X, T, random_state=3, **SHORT)
+    again = multinomial_dirichlet(counted(X, T), random_state=3, **SHORT)
     np.testing.assert_array_equal(first.draws, again.draws)
     np.testing.assert_array_equal(first.units["estimate"], again.units["estimate"])
-    other = multinomial_dirichlet(X, T, random_state=4, **SHORT)
+    other = multinomial_dirichlet(counted(X, T), random_state=4, **SHORT)
     assert not np.array_equal(first.draws, other.draws)
 
 
 def test_the_prior_matters_where_data_say_little():
     X, T = np.array([[50, 50]]), np.array([[50, 50]])
-    loose = multinomial_dirichlet(X, T)
-    tight = multinomial_dirichlet(X, T, lambda1=400.0, lambda2=10.0)
+    loose = multinomial_dirichlet(counted(X, T))
+    tight = multinomial_dirichlet(counted(X, T), prior=(400.0, 10.0))
     assert (loose.diagnostics["lambda1"], loose.diagnostics["lambda2"]) == (4.0, 2.0)
     assert (tight["std_error"] < 0.6 * loose["std_error"]).all()
     assert "1 unit(s) for 2 groups" in loose.warnings[0]
@@ -221,7 +233,7 @@ def test_options_without_people_and_units_of_one_group():
     X, T = np.column_stack([X, np.zeros(12)]), np.column_stack([T, np.zeros(12)])
     X[0, :2] = 300, 0
     found = multinomial_dirichlet(
-        pl.DataFrame(X, schema=["a", "b", "none"]), pl.DataFrame(T, schema=list("wxyz")), **SHORT
+        counted(pl.DataFrame(X, schema=["a", "b", "none"]), pl.DataFrame(T, schema=list("wxyz"))), **SHORT
     )
     assert np.isnan(found["estimate"][8:]).all()
     np.testing.assert_array_equal(found["estimate"][[3, 7]], 0.0)
@@ -233,10 +245,10 @@ def test_options_without_people_and_units_of_one_group():
 
 def test_where_a_margin_has_one_option_the_answer_is_exact():
     T = np.array([[10, 20], [5, 45]])
-    one_group = multinomial_dirichlet(np.array([[30, 0], [50, 0]]), T)
+    one_group = multinomial_dirichlet(counted(np.array([[30, 0], [50, 0]]), T))
     np.testing.assert_allclose(one_group["estimate"][:2], [15 / 80, 65 / 80])
     np.testing.assert_allclose(one_group["conf_low"][:2], one_group["conf_high"][:2])
-    one_outcome = multinomial_dirichlet(T, np.array([[30, 0], [50, 0]]))
+    one_outcome = multinomial_dirichlet(counted(T, np.array([[30, 0], [50, 0]])))
     np.testing.assert_allclose(one_outcome["estimate"], [1, 0, 1, 0])
     assert one_outcome.diagnostics["exact"] is True
     assert "max_rhat" not in one_outcome.diagnostics
@@ -245,10 +257,8 @@ def test_where_a_margin_has_one_option_the_answer_is_exact():
 def test_chains_that_have_not_converged_give_no_numbers():
     X, T, _ = world(n=10)
     with pytest.raises(ConvergenceError):
-        multinomial_dirichlet(X, T, n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01)
-    found = multinomial_dirichlet(
-        X, T, n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01, allow_unconverged=True
-    )
+        multinomial_dirichlet(counted(X, T), n_draws=50, prior=(0.2, 0.01))
+    found = multinomial_dirichlet(counted(X, T), n_draws=50, prior=(0.2, 0.01), allow_unconverged=True)
     assert found.diagnostics["converged"] is False
     assert "do not report" in found.warnings[0]
 
@@ -262,7 +272,7 @@ def test_an_interrupt_stops_all_chains():
 
     before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
-        multinomial_dirichlet(X, T, n_draws=100_000, progress=interrupt)
+        multinomial_dirichlet(counted(X, T), n_draws=100_000, progress=interrupt)
     assert not set(threading.enumerate()) - before
 
 
@@ -284,22 +294,21 @@ def test_the_score_is_the_derivative_of_the_density_in_the_slope():
 @pytest.mark.parametrize(
     "options",
     [
-        {"lambda1": 0},
-        {"lambda2": "2"},
-        {"chains": 1},
+        {"prior": (0, 2)},
+        {"prior": (4, "2")},
+        {"prior": (4,)},
         {"n_draws": 10.5},
-        {"warmup": True},
         {"level": 95},
         {"contextual_slope": "some"},
         {"contextual_slope": np.nan},
         {"contextual_slope": True},
-        {"contextual_slope_sd": -0.1},
+        {"contextual_slope": (0.3, -0.1)},
     ],
 )
 def test_bad_options_are_refused_with_a_repair(options):
     X, T, _ = world(n=5)
     with pytest.raises(InputError):
-        multinomial_dirichlet(X, T, **options)
+        multinomial_dirichlet(counted(X, T), **options)
 
 
 @pytest.mark.data
@@ -319,7 +328,7 @@ def test_precincts_of_north_carolina(real_data, options, error, expected):
     data = pv.read_csv(real_data / "truth" / "senc_se_north_carolina.csv")
     X, T = (np.column_stack([data[c].to_numpy() for c in s.split()]) for s in ("white black natam", "dem rep non"))
     truth = np.array([[data[r + p].to_numpy().sum() for p in ("dem", "rep", "non")] for r in ("wh", "bl", "natam")])
-    found = multinomial_dirichlet(X, T, **options)
+    found = multinomial_dirichlet(counted(X, T), **options)
     wrong = 50 * np.abs(found["count"] - truth.ravel()).sum() / truth.sum()
     assert wrong == pytest.approx(error, abs=0.12)
     np.testing.assert_allclose(found["estimate"], expected, atol=0.004)

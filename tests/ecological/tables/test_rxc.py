@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pv
 import pytest
+from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.ecological.tables.contextual.doubts import hidden_context
@@ -32,10 +33,10 @@ def wrong(found, truth):
     return 50 * np.abs(found["count"] - truth.ravel()).sum() / truth.sum()
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_the_answer_adds_up_and_stays_inside_the_bounds(symmetric):
+@pytest.mark.parametrize("kind", [None, "symmetric votes"])
+def test_the_answer_adds_up_and_stays_inside_the_bounds(kind):
     X, T, _ = elections()
-    found = ecological.rxc(X, T, symmetric=symmetric)
+    found = ecological.rxc(counted(X, T), kind=kind)
     table = found["count"].reshape(3, 3)
     np.testing.assert_allclose(table.sum(axis=1), X.sum(axis=0), rtol=1e-9)
     np.testing.assert_allclose(table.sum(axis=0), T.sum(axis=0), rtol=1e-9)
@@ -63,7 +64,7 @@ def test_outcomes_add_up_within_every_draw_and_keep_the_spread_of_the_interval()
     x = rng.multinomial(400, [0.5, 0.3, 0.2], 60) + rng.integers(0, 300, (60, 3))
     rates = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
     t = np.array([sum(rng.multinomial(k, p) for k, p in zip(row, rates, strict=True)) for row in x])
-    found = ecological.rxc(x, t)
+    found = ecological.rxc(counted(x, t))
     draws = found.draws.reshape(-1, 3, 3)
     np.testing.assert_allclose(draws.sum(axis=2), 1, atol=1e-9)
     assert (draws >= found["lower"].reshape(3, 3) - 1e-9).all()
@@ -84,18 +85,18 @@ def test_context_mends_what_constancy_gets_wrong():
     """Groups follow the majority around them: the model with context is nearer than Goodman and than b = 0."""
     X, T, cells = elections(n=120, context=0.35)
     truth = cells.sum(axis=0)
-    with_context = wrong(ecological.rxc(X, T, kind="votes"), truth)
-    assert with_context < 0.6 * wrong(ecological.rxc(X, T, kind="votes", contextual_slope=0.0), truth)
-    assert with_context < 0.6 * wrong(ecological.goodman(X, T), truth)
+    with_context = wrong(ecological.rxc(counted(X, T), kind="votes"), truth)
+    assert with_context < 0.6 * wrong(ecological.rxc(counted(X, T), kind="votes", contextual_slope=0.0), truth)
+    assert with_context < 0.6 * wrong(ecological.goodman(counted(X, T)), truth)
 
 
 def test_sensitivity_says_what_other_contexts_would_answer():
     X, T, _ = elections()
-    found = ecological.rxc(X, T)
+    found = ecological.rxc(counted(X, T))
     lines = found.diagnostics["sensitivity"]
     assert list(lines) == ["contextual_slope=0", "contextual_slope=0.4", "contextual_slope=0.7"]
     np.testing.assert_allclose(lines["contextual_slope=0.4"], found["estimate"], atol=1e-3)
-    other = ecological.rxc(X, T, contextual_slope=0.7)
+    other = ecological.rxc(counted(X, T), contextual_slope=0.7)
     np.testing.assert_allclose(lines["contextual_slope=0.7"], other["estimate"], atol=1e-3)
     move = np.abs(np.subtract(lines["contextual_slope=0.7"], lines["contextual_slope=0"])).max()
     assert found.diagnostics["largest_move_from_slope_0_to_0.7"] == pytest.approx(move)
@@ -103,12 +104,12 @@ def test_sensitivity_says_what_other_contexts_would_answer():
 
 def test_the_same_seed_gives_the_same_answer_and_the_order_of_units_does_not_matter():
     X, T, _ = elections()
-    found, again = ecological.rxc(X, T), ecological.rxc(X, T)
+    found, again = ecological.rxc(counted(X, T)), ecological.rxc(counted(X, T))
     assert found.equals(again)
     order = np.random.default_rng(1).permutation(len(X))
-    shuffled = ecological.rxc(X[order], T[order])
+    shuffled = ecological.rxc(counted(X[order], T[order]))
     np.testing.assert_allclose(shuffled["estimate"], found["estimate"], atol=1e-4)
-    assert isinstance(ecological.rxc(pl.DataFrame(X), pl.DataFrame(T)).to_frame(), pl.DataFrame)
+    assert isinstance(ecological.rxc(counted(pl.DataFrame(X), pl.DataFrame(T))).to_frame(), pl.DataFrame)
 
 
 def pooled_world(districts=6, n=12):
@@ -117,16 +118,16 @@ def pooled_world(districts=6, n=12):
     return X, T, [p[2].sum(axis=0) for p in parts], [f"d{k}" for k in range(districts) for _ in range(n)]
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_pooling_brings_small_districts_nearer(symmetric):
+@pytest.mark.parametrize("kind", ["votes", "symmetric votes"])
+def test_pooling_brings_small_districts_nearer(kind):
     X, T, truth, district = pooled_world()
-    found = ecological.rxc(X, T, pool=district, symmetric=symmetric)
+    found = ecological.rxc(counted(X, T, place=district), pool="place", kind=kind)
     assert found.keys == ("district", "group", "outcome")
     assert found.units.keys == ("district", "unit", "group", "outcome")
     alone, together = [], []
     for k, true in enumerate(truth):
         rows = np.array(district) == f"d{k}"
-        alone.append(wrong(ecological.rxc(X[rows], T[rows], kind="votes", symmetric=symmetric), true))
+        alone.append(wrong(ecological.rxc(counted(X[rows], T[rows]), kind=kind), true))
         part = found.select(district=f"d{k}")
         together.append(wrong(part, true))
         np.testing.assert_allclose(part["count"].reshape(3, 3).sum(axis=0), T[rows].sum(axis=0), rtol=1e-9)
@@ -140,7 +141,7 @@ def test_options_a_district_lacks_are_null_there():
     T = np.column_stack([T, np.zeros(len(T), dtype=int)])
     T[first, 3], T[first, 2] = T[first, 2], 0
     groups, outcomes = pa.table(dict(zip(names, X.T, strict=True))), pa.table(dict(zip("wxyz", T.T, strict=True)))
-    found = ecological.rxc(groups, outcomes, pool=district)
+    found = ecological.rxc(counted(groups, outcomes, place=district), pool="place")
     lacking = found.select(district="d0", outcome="y")
     assert np.isnan(lacking["estimate"]).all()
     assert np.isnan(lacking["conf_low"]).all()
@@ -149,7 +150,7 @@ def test_options_a_district_lacks_are_null_there():
     assert np.isfinite(found.select(district="d0", outcome="z")["estimate"]).all()
     assert len(found) == 3 * 3 * 4
     assert len(found.units) == len(X) * 9
-    tied = ecological.rxc(groups, outcomes, pool=district, labels={"z": "y"})
+    tied = ecological.rxc(counted(groups, outcomes, place=district), pool="place", labels={"z": "y"})
     together = tied.select(district="d0", outcome="z")["estimate"]
     assert np.abs(together - found.select(district="d0", outcome="z")["estimate"]).max() > 1e-4
 
@@ -157,27 +158,29 @@ def test_options_a_district_lacks_are_null_there():
 def test_labels_tie_a_group_to_its_outcome_in_one_district():
     X, T, cells = elections(n=8, context=0.35)
     groups, outcomes = pa.table(dict(zip("abc", X.T, strict=True))), pa.table(dict(zip("xyz", T.T, strict=True)))
-    tied = ecological.rxc(groups, outcomes, labels={"a": "x", "b": "y", "c": "z"})
+    tied = ecological.rxc(counted(groups, outcomes), labels={"a": "x", "b": "y", "c": "z"})
     assert tied.diagnostics["tau"] == 0.5
-    assert wrong(tied, cells.sum(axis=0)) < wrong(ecological.rxc(groups, outcomes, kind="votes"), cells.sum(axis=0))
+    assert wrong(tied, cells.sum(axis=0)) < wrong(
+        ecological.rxc(counted(groups, outcomes), kind="votes"), cells.sum(axis=0)
+    )
 
 
 def test_units_and_options_at_the_edge_are_answered():
-    one = ecological.rxc([[30, 70]], [[80, 20]])
+    one = ecological.rxc(counted([[30, 70]], [[80, 20]]))
     assert "rests on the prior" in one.warnings[0]
     X, T, _ = elections(n=20)
     X[0], T[0] = [300, 0, 0], [100, 100, 100]  # a unit of one group
     X[1], T[1] = 0, 0
-    found = ecological.rxc(X, T)
+    found = ecological.rxc(counted(X, T))
     pure = found.units.select(unit=0, group="group_0")
     np.testing.assert_allclose(pure["estimate"], 1 / 3)
     assert any("without people" in w for w in found.warnings)
-    wide = ecological.rxc(np.column_stack([X, np.zeros(20)]), np.column_stack([T, np.zeros(20)]))
+    wide = ecological.rxc(counted(np.column_stack([X, np.zeros(20)]), np.column_stack([T, np.zeros(20)])))
     assert np.isnan(wide.select(group="group_3")["estimate"]).all()
     assert np.isnan(wide.select(group="group_3").draws).all()
     assert (wide.select(group="group_0", outcome="outcome_3")["conf_high"] == 0).all()
     np.testing.assert_allclose(wide.select(group="group_1")["estimate"][:3], found.select(group="group_1")["estimate"])
-    known = ecological.rxc(X, np.column_stack([X.sum(axis=1), np.zeros(20)]))
+    known = ecological.rxc(counted(X, np.column_stack([X.sum(axis=1), np.zeros(20)])))
     assert known.select(outcome="outcome_0")["conf_low"].tolist() == [1.0] * 3
 
 
@@ -186,16 +189,13 @@ def test_units_and_options_at_the_edge_are_answered():
     [
         {"contextual_slope": "high"},
         {"contextual_slope": 5},
-        {"contextual_slope_sd": -0.1},
-        {"tau": "wide"},
+        {"contextual_slope": (0.3, -0.1)},
         {"kind": "vote"},
-        {"kind": "demographic", "symmetric": True},
+        {"kind": "demographic", "labels": {"group_0": "a", "outcome_1": "a"}},
         {"labels": "match"},
-        {"labels": "by name", "pool": [0, 1] * 20},
-        {"tau": 0},
-        {"pool": "district"},
+        {"pool": "distrct"},
         {"pool": [1, 2]},
-        {"pool": [None] * 40},
+        {"pool": "none"},
         {"labels": {"group_9": "a"}},
         {"labels": {"group_0": "a"}},
         {"level": 95},
@@ -205,40 +205,42 @@ def test_units_and_options_at_the_edge_are_answered():
 def test_bad_options_get_a_sentence(options):
     X, T, _ = elections()
     with pytest.raises(InputError):
-        ecological.rxc(X, T, **options)
+        ecological.rxc(counted(X, T, none=[None] * 40), **options)
 
 
 def test_the_kind_of_table_chooses_constants_and_is_told():
     X, T, _ = elections()
-    people, votes = ecological.rxc(X, T), ecological.rxc(X, T, kind="votes")
+    people, votes = ecological.rxc(counted(X, T)), ecological.rxc(counted(X, T), kind="votes")
     assert (people.diagnostics["kind"], votes.diagnostics["kind"]) == ("demographic", "votes")
     assert (people.diagnostics["tau"], people.diagnostics["contextual_slope"]) == (0.5, 0.4)
     assert (votes.diagnostics["tau"], votes.diagnostics["contextual_slope"]) == (0.8, 0.35)
     assert people.diagnostics["constants"]["rho"] > 0 == votes.diagnostics["constants"]["rho"]
     assert "ACS 2024" in people.interval
     assert "New Zealand" in votes.interval
-    assert "other constants" not in ecological.rxc(X, T, "votes", 0.35, 0.1, 0.8).interval
-    assert ecological.rxc(X, T, kind="votes", contextual_slope=0.2).interval.endswith("with other constants")
+    assert "other constants" not in ecological.rxc(counted(X, T), kind="votes", contextual_slope=(0.35, 0.1)).interval
+    assert ecological.rxc(counted(X, T), kind="votes", contextual_slope=0.2).interval.endswith("with other constants")
     assert any("kind='votes'" in w for w in people.warnings)  # composition explains nearly all here, as in two votes
     assert not any("kind=" in w for w in votes.warnings)
     assert 0 < people.diagnostics["car_test_p"] <= 1
-    assert ecological.rxc(X, T, pool=[0, 1] * 20).diagnostics["kind"] == "votes"
+    assert ecological.rxc(counted(X, T, place=[0, 1] * 20), pool="place").diagnostics["kind"] == "votes"
 
 
 def test_a_table_that_composition_does_not_explain_is_warned_of_and_has_wider_intervals():
     X, T, _ = elections()
-    clear = ecological.rxc(X, T)
+    clear = ecological.rxc(counted(X, T))
     assert clear.diagnostics["hidden_context"] < 0.3
     assert not any("hidden context" in w for w in clear.warnings)
     rng = np.random.default_rng(5)
     noisy = np.array([rng.multinomial(300, rng.dirichlet(np.full(3, 3.0))) for _ in X])
-    found = ecological.rxc(X, noisy)
+    found = ecological.rxc(counted(X, noisy))
     assert found.diagnostics["hidden_context"] > 0.3
     even = np.array([rng.multinomial(300, rng.dirichlet(np.full(3, 60.0))) for _ in X])
-    found = ecological.rxc(even, noisy)
+    found = ecological.rxc(counted(even, noisy))
     assert found.diagnostics["hidden_context"] > 0.6
     assert any("hidden context" in w and "0.6" in w for w in found.warnings)
-    pooled = ecological.rxc(np.vstack([X, even]), np.vstack([T, noisy]), pool=["clear"] * 40 + ["noisy"] * 40)
+    pooled = ecological.rxc(
+        counted(np.vstack([X, even]), np.vstack([T, noisy]), place=["clear"] * 40 + ["noisy"] * 40), pool="place"
+    )
     assert any("1 district(s) ('noisy')" in w for w in pooled.warnings)
 
 
@@ -247,9 +249,12 @@ def test_more_units_do_not_make_the_interval_of_a_demographic_table_vanish():
     rng = np.random.default_rng(6)
     X, T, _ = elections(n=30)
     T = np.array([rng.multinomial(300, 0.7 * t / t.sum() + 0.3 * rng.dirichlet(np.ones(3))) for t in T])
-    few, many = (ecological.rxc(np.tile(X, (k, 1)), np.tile(T, (k, 1))) for k in (1, 16))
+    few, many = (ecological.rxc(counted(np.tile(X, (k, 1)), np.tile(T, (k, 1)))) for k in (1, 16))
     assert (many["std_error"] > 0.11 * hidden_context(X.astype(float), T.astype(float)).h.ravel()).all()
-    votes = [ecological.rxc(np.tile(X, (k, 1)), np.tile(T, (k, 1)), kind="votes")["std_error"].mean() for k in (1, 16)]
+    votes = [
+        ecological.rxc(counted(np.tile(X, (k, 1)), np.tile(T, (k, 1))), kind="votes")["std_error"].mean()
+        for k in (1, 16)
+    ]
     assert many["std_error"].mean() / few["std_error"].mean() > votes[1] / votes[0]
 
 
@@ -259,7 +264,7 @@ def test_race_by_party_in_north_carolina(real_data):
     races, parties = ("white", "black", "natam"), ("dem", "rep", "non")
     groups, outcomes = (data.select(names) for names in (races, parties))
     truth = np.array([[data[r + p].to_numpy().sum() for p in parties] for r in ("wh", "bl", "natam")], dtype=float)
-    found = ecological.rxc(groups, outcomes)
+    found = ecological.rxc(counted(groups, outcomes))
     assert wrong(found, truth) <= 1.3
     share = (truth / truth.sum(axis=1, keepdims=True)).ravel()
     assert ((found["conf_low"] <= share) & (share <= found["conf_high"])).all()

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.ecological.margins import counted
 
-from crosslevel import ecological
+from crosslevel import Counts, ecological
+from crosslevel.data.margins import cell_bounds
 from crosslevel.ecological.tables.answer_cells import answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     benchmark,
@@ -23,7 +25,6 @@ from crosslevel.ecological.tables.assumptions.bias import (
     slope_to_move,
 )
 from crosslevel.ecological.tables.assumptions.robustness import SLOPE, sensitivity
-from crosslevel.ecological.tables.unit_tables import cell_bounds
 from crosslevel.errors import InputError
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
@@ -58,7 +59,7 @@ def test_a_shared_slope_biases_the_regression_by_what_the_formula_says_and_leave
     gamma = rng.uniform(-0.2, 0.2, 3)
     X, T, theta = world_with_common_slopes(rng, gamma)
     for weights in ("population", "equal"):
-        found = ecological.goodman(X, T, weights=weights)
+        found = ecological.goodman(counted(X, T), weights=weights)
         np.testing.assert_allclose(found["estimate"][::2] - theta, gamma - exposure(X) @ gamma, atol=1e-10)
         assert found["std_error"].max() < 1e-8  # the interval knows nothing of it
     worst = np.ptp(gamma) * (1 - np.diag(exposure(X)))
@@ -69,7 +70,7 @@ def test_a_shared_slope_biases_the_regression_by_what_the_formula_says_and_leave
 def test_the_slope_of_one_groups_share_attains_the_worst_case_and_robustness_finds_it(r):
     d = 0.25
     X, T, theta = world_with_common_slopes(np.random.default_rng(1), d * np.eye(3)[r])
-    found = ecological.goodman(X, T)
+    found = ecological.goodman(counted(X, T))
     bias = found["estimate"][2 * r] - theta[r]
     assert bias == pytest.approx(d * (1 - exposure(X)[r, r]), abs=1e-10)
     part = answered_units(found)[0]
@@ -89,7 +90,7 @@ def test_slopes_of_the_groups_own_go_through_the_map():
     x, delta, theta = X / X.sum(axis=1, keepdims=True), np.array([0.3, -0.2, 0.1]), np.array([0.3, 0.5, 0.6])
     rates = theta + delta * (x - np.diag(exposure(X)))
     for weights, w in (("population", X.sum(axis=1)), ("equal", np.ones(len(X)))):
-        found = ecological.goodman(X, outcomes_of(X, rates), weights=weights)
+        found = ecological.goodman(counted(X, outcomes_of(X, rates)), weights=weights)
         np.testing.assert_allclose(found["estimate"][::2] - theta, own_slope_map(X, w) @ delta, atol=1e-10)
         kept = sensitivity(found).diagnostics["own_slope_map"]
         np.testing.assert_allclose(kept, own_slope_map(X, w), rtol=1e-6, atol=1e-9)
@@ -103,7 +104,7 @@ def some_tables(seed=3, n=40, R=3, C=3):
 
 def test_shifted_rates_keep_the_margins_possible_and_reach_the_bounds():
     X, T = some_tables()
-    part = answered_units(ecological.rxc_em(X, T))[0]
+    part = answered_units(ecological.rxc_em(counted(X, T)))[0]
     limits, total = cell_bounds(X, T), X.sum(axis=0)[:, None]
     for d, end in ((1e6, limits.low), (-1e6, limits.high)):
         np.testing.assert_allclose(
@@ -111,12 +112,12 @@ def test_shifted_rates_keep_the_margins_possible_and_reach_the_bounds():
         )
     path = np.array([shifted(X, part.rates, part.low, part.high, d) for d in np.linspace(-1, 1, 21)])
     assert (np.diff(path, axis=0) <= 1e-12).all()
-    np.testing.assert_allclose(path[10].ravel(), ecological.rxc_em(X, T)["estimate"], rtol=1e-9)
+    np.testing.assert_allclose(path[10].ravel(), ecological.rxc_em(counted(X, T))["estimate"], rtol=1e-9)
 
 
 def test_the_slope_to_move_is_the_inverse_of_the_shift():
     X, T = some_tables(5)
-    part = answered_units(ecological.rxc_em(X, T))[0]
+    part = answered_units(ecological.rxc_em(counted(X, T)))[0]
     center = shifted(X, part.rates, part.low, part.high, 0.0)
     for r, c in ((0, 0), (1, 2), (2, 1)):
         pair = np.column_stack([X[:, r], X.sum(axis=1) - X[:, r]])
@@ -163,10 +164,12 @@ def test_benchmarks_keep_inside_the_bound_and_find_the_confounder():
     scale = bias_scale(x, t, w)
     for b in (found, useless):
         assert (np.abs(b.change) <= bias_bound(scale, b.r2_outcome[None], b.r2_composition[:, None]) + 1e-9).all()
-    estimate = ecological.goodman(X, T)["estimate"].reshape(2, 2)[:, 0]
+    estimate = ecological.goodman(counted(X, T))["estimate"].reshape(2, 2)[:, 0]
     np.testing.assert_allclose(estimate - found.change[:, 0], true, atol=1e-9)  # with z the regression is right
     assert np.abs(found.change).min() > 5 * np.abs(useless.change).max()
-    answer = sensitivity(ecological.goodman(X, T), covariates={"z": z[:, 0], "noise": noise[:, 0]})
+    answer = sensitivity(
+        ecological.goodman(counted(X, T)), counts=counted(X, T, covariates={"z": z[:, 0], "noise": noise[:, 0]})
+    )
     assert set(answer.diagnostics["bench"]["covariate"]) == {"z", "noise", "all covariates"}
     assert (answer["bench_low"][::2] <= true + 1e-9).all()
     assert (true <= answer["bench_high"][::2] + 1e-9).all()
@@ -182,7 +185,7 @@ def test_robustness_value_is_the_strength_that_makes_the_move():
 @pytest.mark.parametrize("method", ["goodman", "rxc", "rxc_em", "neighborhood"])
 def test_widened_intervals_grow_with_the_slope_inside_the_bounds(method):
     X, T = some_tables(10)
-    found = getattr(ecological, method)(X, T)
+    found = getattr(ecological, method)(counted(X, T))
     widths = []
     for slope in (0.0, 0.1, 0.3, 100.0):
         answer = sensitivity(found, slope=slope)
@@ -200,7 +203,7 @@ def test_widened_intervals_grow_with_the_slope_inside_the_bounds(method):
 def test_each_end_moves_by_what_its_own_direction_allows():
     X = composition(np.random.default_rng(18), R=2)
     T = outcomes_of(X, np.random.default_rng(19).uniform([0.9, 0.6], [1.0, 0.8], (len(X), 2)))
-    found = ecological.rxc_em(X, T)
+    found = ecological.rxc_em(counted(X, T))
     part, answer = answered_units(found)[0], sensitivity(found, slope=0.4)
     low, high = (shifted(X, part.rates, part.low, part.high, d).ravel() for d in (0.4, -0.4))
     assert np.abs((found["estimate"] - low) - (high - found["estimate"])).max() > 0.005  # the bounds bind unevenly
@@ -211,7 +214,7 @@ def test_each_end_moves_by_what_its_own_direction_allows():
 def test_an_estimate_outside_the_bounds_is_widened_from_inside_them():
     X = np.array([[10, 90], [50, 50], [90, 10], [70, 30.0]])
     T = np.array([[0, 100], [50, 50], [100, 0], [75, 25.0]])
-    found = ecological.goodman(X, T)
+    found = ecological.goodman(counted(X, T))
     assert found["estimate"][0] > found["upper"][0]
     answer, part = sensitivity(found, slope=0.1), answered_units(found)[0]
     assert answer["sens_low"][0] <= shifted(X, part.rates, part.low, part.high, 0.1)[0, 0] + 1e-12
@@ -220,7 +223,7 @@ def test_an_estimate_outside_the_bounds_is_widened_from_inside_them():
 
 def test_moves_with_a_goal():
     X, T = some_tables(11)
-    found = ecological.rxc_em(X, T)
+    found = ecological.rxc_em(counted(X, T))
     part, share = answered_units(found)[0], T.sum(axis=0) / T.sum()
     for move, goal in (("half", np.full((3, 3), 0.5)), ("others", np.tile(share, (3, 1)))):
         slopes = sensitivity(found, move=move)["robustness"].reshape(3, 3) / 10
@@ -237,7 +240,7 @@ def test_moves_with_a_goal():
 def test_a_pooled_answer_is_its_districts_one_by_one():
     X, T = some_tables(12, n=24)
     pool = ["a"] * 12 + ["b"] * 12
-    found = ecological.rxc(X, T, pool=pool)
+    found = ecological.rxc(counted(X, T, place=pool), pool="place")
     both = sensitivity(found)
     assert both.keys == ("district", "group", "outcome")
     for name in ("a", "b"):
@@ -245,17 +248,17 @@ def test_a_pooled_answer_is_its_districts_one_by_one():
         for column in ("sens_low", "sens_high", "robustness", "robustness_value"):
             np.testing.assert_allclose(one[column], part[column], rtol=1e-9)
     with pytest.raises(InputError):
-        sensitivity(found, covariates=np.ones(24))
+        sensitivity(found, counts=counted(X, T, covariates=np.arange(24.0)))
 
 
 def test_the_order_of_units_changes_nothing_and_frames_come_back():
     X, T = some_tables(13)
     order = np.random.default_rng(0).permutation(len(X))
-    a, b = (sensitivity(ecological.goodman(X[o], T[o])) for o in (np.arange(len(X)), order))
+    a, b = (sensitivity(ecological.goodman(counted(X[o], T[o]))) for o in (np.arange(len(X)), order))
     for column in ("sens_low", "sens_high", "robustness", "bias_scale"):
         np.testing.assert_allclose(a[column], b[column], rtol=1e-9)
     groups, outcomes = (pl.DataFrame({f"{w}{j}": M[:, j] for j in range(3)}) for w, M in (("g", X), ("o", T)))
-    assert isinstance(sensitivity(ecological.goodman(groups, outcomes)).to_frame(), pl.DataFrame)
+    assert isinstance(sensitivity(ecological.goodman(counted(groups, outcomes))).to_frame(), pl.DataFrame)
 
 
 def test_covariates_with_names_are_matched_or_refused():
@@ -266,22 +269,16 @@ def test_covariates_with_names_are_matched_or_refused():
     yes = np.round(x @ [0.6, 0.3] + 20 * z)
     people, votes = {"a": x[:, 0], "b": x[:, 1]}, {"yes": yes, "no": x.sum(axis=1) - yes}
     names, order = [f"u{i}" for i in range(30)], rng.permutation(30)
-    named = ecological.goodman(people, votes, units=names)
-    beside = pd.DataFrame({"unit": [names[i] for i in order], "z": z[order]})
-    told = sensitivity(named, covariates={"z": z})["bench_low"]
-    np.testing.assert_array_equal(sensitivity(named, covariates=beside)["bench_low"], told)
-    np.testing.assert_array_equal(sensitivity(named, covariates=beside.set_index("unit"))["bench_low"], told)
-    numbered = ecological.goodman(people, votes)
-    for ask in (lambda c: sensitivity(numbered, covariates=c), lambda c: ecological.car_test(numbered, covariates=c)):
-        with pytest.raises(InputError):
-            ask(beside.set_index("unit"))
-        by_number = pd.DataFrame({"unit": order, "z": z[order]})
-        np.testing.assert_array_equal(ask(by_number)["estimate"], ask({"z": z})["estimate"])
-    tables = ecological.unit_tables(people, votes, names)
-    by_name, by_row = (ecological.car_test(tables, None, c)["estimate"] for c in (beside, {"z": z}))
-    np.testing.assert_array_equal(by_name, by_row)
+    named = ecological.goodman(counted(people, votes, units=names))
+    in_order = counted(people, votes, units=names, covariates={"z": z})
+    told = sensitivity(named, counts=in_order)["bench_low"]
+    mixed = pd.DataFrame({"unit": [names[i] for i in order], "z": z[order], "a": 1.0, "b": 1.0})
+    beside = Counts(mixed, unit="unit", groups=["a", "b"], covariates=["z"])
+    np.testing.assert_array_equal(sensitivity(named, counts=beside)["bench_low"], told)
     with pytest.raises(InputError):
-        sensitivity(named, covariates=beside.iloc[1:])
+        sensitivity(named, counts=Counts(mixed.iloc[1:], unit="unit", groups=["a", "b"], covariates=["z"]))
+    with pytest.raises(InputError):
+        sensitivity(named, counts=Counts(mixed, groups=["a", "b"], covariates=["z"]))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +288,7 @@ def test_covariates_with_names_are_matched_or_refused():
         {"move": "hlaf"},
         {"slope": -0.1},
         {"slope": True},
-        {"covariates": np.ones(3)},
+        {"covariates": None},
         {"covariates": {"k": np.ones(40)}},
         {"covariates": {"k": [None, *["a"] * 39]}},
         {"covariates": {"k": [str(i) for i in range(40)]}},
@@ -300,16 +297,18 @@ def test_covariates_with_names_are_matched_or_refused():
 def test_bad_options_are_refused(options):
     X, T = some_tables(16)
     with pytest.raises(InputError):
-        sensitivity(ecological.rxc_em(X, T), **options)
+        if "covariates" in options:
+            options = {"counts": counted(X, T, covariates=options["covariates"])}
+        sensitivity(ecological.rxc_em(counted(X, T)), **options)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        ecological.bounds,
+        lambda X, T: ecological.bounds(counted(X, T)),
         lambda X, T: {},
-        lambda X, T: ecological.compare(X, T, methods=["goodman", "neighborhood"]),
-        lambda X, T: ecological.rxc_em(X, T).select(outcome=["outcome_0", "outcome_2"]),
+        lambda X, T: ecological.compare(counted(X, T), methods=["goodman", "neighborhood"]),
+        lambda X, T: ecological.rxc_em(counted(X, T)).select(outcome=["outcome_0", "outcome_2"]),
     ],
 )
 def test_answers_that_cannot_be_asked_are_refused(answer):
@@ -323,7 +322,7 @@ def test_widened_intervals_hold_where_goodmans_fail(real_data, monkeypatch):
     known = importlib.import_module("ecological_data").small_tables(real_data / "truth")
     own, widened, possible = [], [], []
     for k in known[:4]:
-        answer = sensitivity(ecological.goodman(*k.tables))
+        answer = sensitivity(ecological.goodman(k.counts))
         truth = (k.truth / k.truth.sum(axis=1, keepdims=True)).ravel()
         own += ((answer["conf_low"] <= truth) & (truth <= answer["conf_high"])).tolist()
         widened += ((answer["sens_low"] - 1e-3 <= truth) & (truth <= answer["sens_high"] + 1e-3)).tolist()

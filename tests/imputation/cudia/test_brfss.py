@@ -33,7 +33,6 @@ def test_diabetes_hidden(study, real_data, level, naive, least):
         whole = people.dropna(subset=[*study.COLUMNS, "diabetes"])
         X = {c: whole[c].to_numpy(int) for c in study.COLUMNS}
         model = CUDIA(chosen.n_clusters, method="two_stage", ridge=chosen.ridge)
-        p = model.fit(X, whole[level].astype(str).to_numpy(), tried.problem.blocks[0].S[:, 0]).transform(
-            X, whole[level].astype(str).to_numpy()
-        )[:, 0]
+        known, places = study.nouns(X, whole[level].astype(str).to_numpy(), tried.problem.blocks[0].S[:, 0])
+        p = model.fit(known, places).transform(known)["u"].to_numpy()
         assert study.log_likelihood(y, p) == pytest.approx(tried.score(y, found), abs=1e-9)

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.imputation.nouns import people_of, places_of, values
 
-from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.errors import InputError
 from crosslevel.imputation.cudia.estimator import CUDIA
 
 
@@ -35,15 +36,16 @@ def test_each_family_finds_the_clusters(family):
     X = COLUMNS[family](rng, z)
     kind = {("a", "b"): family} if family == "multinomial" else {"a": family}
     if family in ("bernoulli", "categorical"):  # few values: a second look at the same person tells more
-        X |= {k.upper(): v for k, v in COLUMNS[family](rng, z).items()}
-        kind |= {"A": family}
-    model = CUDIA(2, method="map", families=kind, n_restarts=2).fit(X, place, s)
+        X |= {k + "2": v for k, v in COLUMNS[family](rng, z).items()}
+        kind |= {"a2": family}
+    people = people_of(X, place)
+    model = CUDIA(2, method="map", families=kind, n_restarts=2).fit(people, places_of(s))
     eta = np.sort(model.parameters_.H[:, 0])
     assert eta == pytest.approx([0.1, 0.8], abs=0.12)
-    r = model.responsibilities(X, place)[:, np.argmax(model.parameters_.H[:, 0])]
+    r = model.responsibilities(people)[:, np.argmax(model.parameters_.H[:, 0])]
     assert np.mean((r > 0.5) == z) > 0.85
-    values = model.transform(X, place)[:, 0]
-    assert np.mean((values - u) ** 2) < 0.8 * np.mean((s[place] - u) ** 2)
+    found = values(model, people)
+    assert np.mean((found - u) ** 2) < 0.8 * np.mean((s[place] - u) ** 2)
     kinds = {"gaussian": "Gaussian", "poisson": "Poisson", "exponential": "Exponential"}
     assert kinds.get(family, "Levels") == type(model._problem.families[0]).__name__
 
@@ -60,11 +62,12 @@ def test_mixed_columns_with_gaps_are_fitted_together():
     X[rng.random(X.shape) < 0.2] = np.nan
     X.loc[X.isna().all(axis=1), "g"] = 0.0
     families = {"p": "poisson"}
-    model = CUDIA(2, method="mcem", families=families, n_restarts=2).fit(X, place, s)
-    values = model.transform(X, place)[:, 0]
-    assert np.isfinite(values).all()
-    assert np.mean((values - u) ** 2) < 0.95 * np.mean((s[place] - u) ** 2)
-    draw = model.sample(X, place, n_draws=2)
+    people = people_of(X, place)
+    model = CUDIA(2, method="mcem", families=families, n_restarts=2).fit(people, places_of(s))
+    found = values(model, people)
+    assert np.isfinite(found).all()
+    assert np.mean((found - u) ** 2) < 0.95 * np.mean((s[place] - u) ** 2)
+    draw = model.sample(people, n_draws=2)
     assert np.bincount(place, draw[1, :, 0]) / 60 == pytest.approx(s, abs=1e-10)
 
 
@@ -76,27 +79,11 @@ def test_columns_that_cannot_be_of_a_family(families):
     rng, place, _, _, s = world(2)
     X = {"a": rng.normal(size=len(place)), "b": rng.integers(0, 3, len(place))}
     with pytest.raises(InputError):
-        CUDIA(2, method="two_stage", families=families).fit(X, place, s)
+        CUDIA(2, method="two_stage", families=families).fit(people_of(X, place), places_of(s))
 
 
-def test_means_from_elsewhere_should_come_with_errors():
-    rng, place, z, _, s = world(3)
-    X = {"a": rng.normal(2.5 * z)}
-    with pytest.warns(CrosslevelWarning):
-        CUDIA(2, method="two_stage", aggregates_from="population", n_restarts=2).fit(X, place, s)
-    table = {"partition": np.arange(25), "u": s}
-    errors = {"partition": np.arange(25), "u": np.full(25, 0.05)}
-    model = CUDIA(2, method="two_stage", aggregates_from="population", n_restarts=2).fit(
-        X, place, table, aggregate_se=errors
-    )
-    assert model.warnings_ == ()
-
-
-@pytest.mark.parametrize("code", [-9.0, 999.0])
-def test_a_code_of_a_missing_value_among_shares_is_refused(code):
+def test_small_numbers_are_no_shares():
     rng, place, z, _, s = world(5)
-    X, spoiled = {"a": rng.normal(2.5 * z)}, np.where(np.arange(25) == 3, code, s)
-    with pytest.raises(InputError):
-        CUDIA(2, method="two_stage").fit(X, place, spoiled)
-    near = np.where(np.arange(25) == 3, -0.4, s)  # a number that happens to be small everywhere
-    assert CUDIA(2, method="two_stage", n_restarts=2).fit(X, place, near).transform(X, place).min() < 0
+    people = people_of({"a": rng.normal(2.5 * z)}, place)
+    near = places_of(np.where(np.arange(25) == 3, -0.4, s))
+    assert values(CUDIA(2, method="two_stage", n_restarts=2).fit(people, near), people).min() < 0

@@ -5,7 +5,7 @@ import pytest
 from tests.imputation.cudia.worlds import as_problem, gaussian, make_problem, plain_block, two_gaussians
 
 from crosslevel.imputation.cudia.families import Levels
-from crosslevel.imputation.cudia.hard import Search, fit_hard
+from crosslevel.imputation.cudia.fit import Search, fit_hard
 from crosslevel.imputation.cudia.mixture import make_prior, random_start, responsibilities
 from crosslevel.imputation.cudia.model import Parameters
 

@@ -52,7 +52,16 @@ def test_the_count_law_keeps_only_the_variance_inside_clusters():
 def test_variances_of_a_group_of_two_atoms_add_up():
     pi = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
     shares, gap = np.array([0.25, 0.75]), np.full((1, 2), np.nan)
-    whole = Block(0, np.arange(2), np.zeros(2, dtype=int), shares, np.zeros((1, 2)), np.array([80.0]), gap)
+    whole = Block(
+        0,
+        np.arange(2),
+        np.zeros(2, dtype=int),
+        shares,
+        np.zeros((1, 2)),
+        np.array([80.0]),
+        gap,
+        np.zeros(2, dtype=bool),
+    )
     parts = law_of(plain_block(np.zeros((2, 2)), [20, 60]), pi)
     mean, cov = law_of(whole, pi)
     assert mean[0] == pytest.approx(0.25 * parts[0][0] + 0.75 * parts[0][1])
@@ -79,7 +88,16 @@ def two_partitions():
     errors = [[np.nan, 0.1], [0.05, np.nan], [np.nan, np.nan]]
     by_atom = plain_block(rng.uniform(0.2, 0.8, (3, 2)), [40, 60, 50], errors, features=[0, 1])
     means, group, share = np.array([[0.9, 0.3], [0.7, np.nan]]), np.array([0, 1, 1]), np.array([1.0, 0.4, 0.6])
-    by_group = Block(1, np.array([2, 3]), group, share, means, np.array([40.0, 110.0]), np.full((2, 2), np.nan))
+    by_group = Block(
+        1,
+        np.array([2, 3]),
+        group,
+        share,
+        means,
+        np.array([40.0, 110.0]),
+        np.full((2, 2), np.nan),
+        np.zeros(2, dtype=bool),
+    )
     people = np.zeros((4, 1)), [0, 1, 2, 2], [40, 60, 20, 30]
     return make_problem([by_atom, by_group], [True, False, False, True], *people)
 

@@ -53,7 +53,7 @@ def problem_of(*, crossed=False, seed=0):
         people = np.bincount(group, size)
         blocks = [
             plain_block(S[:, :1], size),
-            Block(1, np.array([1]), group, size / people[group], np.array([[1.4], [1.7]]), people, gap),
+            Block(1, np.array([1]), group, size / people[group], np.array([[1.4], [1.7]]), people, gap, gap[0] > 0),
         ]
     return make_problem(blocks, [True, False], X, atom, weight, FAMILIES)
 

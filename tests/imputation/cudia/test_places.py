@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.imputation.cudia.worlds import gaussian, make_problem, plain_block
+from tests.imputation.nouns import people_of, places_of
 
 from crosslevel.data.columns import Number
 from crosslevel.errors import InputError
@@ -105,15 +106,15 @@ def people():
     z = rng.random(len(place)) < mix[place]
     x = np.where(rng.random(len(place)) < 0.85, z, ~z).astype(int)
     u = (rng.random(len(place)) < np.where(z, 0.6, 0.1)).astype(float)
-    return {"x": x, "w": rng.integers(0, 3, len(place))}, place, np.bincount(place, u) / 60
+    people = people_of({"x": x, "w": rng.integers(0, 3, len(place))}, place)
+    return people, np.bincount(place, u) / 60, place
 
 
 def test_intervals_widen_and_estimates_stay(people):
-    X, place, s = people
-    wide = CUDIA(2, method="two_stage").fit(X, place, s)
-    trusting = CUDIA(2, method="two_stage", place_sd=0.0).fit(X, place, s)
-    assert np.array_equal(wide.transform(X, place), trusting.transform(X, place))
-    a, b = (m.estimate("x", X, place, n_draws=60) for m in (wide, trusting))
+    known, s, place = people
+    wide, trusting = (CUDIA(2, method="two_stage", place_sd=sd).fit(known, places_of(s)) for sd in ("auto", 0.0))
+    assert wide.transform(known).equals(trusting.transform(known))
+    a, b = (m.estimate("x", n_draws=60) for m in (wide, trusting))
     assert np.array_equal(a["estimate"], b["estimate"])
     assert ((a["conf_high"] - a["conf_low"]) > 1.5 * (b["conf_high"] - b["conf_low"])).all()
     assert a.diagnostics["place_sd"] == pytest.approx(0.45 * np.sqrt(24 / 32))
@@ -121,7 +122,7 @@ def test_intervals_widen_and_estimates_stay(people):
     assert any("far too narrow" in w for w in b.warnings)
     assert any("far too narrow" in w for w in trusting.clusters().warnings)
     assert (wide.clusters()["std_error"] > trusting.clusters()["std_error"]).all()
-    for draw in wide.sample(X, place, n_draws=5):
+    for draw in wide.sample(known, n_draws=5):
         assert np.bincount(place, draw[:, 0]) / 60 == pytest.approx(s, abs=1e-10)
 
 
@@ -131,4 +132,4 @@ def test_intervals_widen_and_estimates_stay(people):
 )
 def test_bad_deviations_get_a_sentence(people, value):
     with pytest.raises(InputError):
-        CUDIA(2, place_sd=value).fit(*people)
+        CUDIA(2, place_sd=value).fit(people[0], places_of(people[1]))

@@ -13,7 +13,8 @@ def plain_block(S, sizes, se=None, features=None):
     S = np.asarray(S, dtype=float)
     se = np.full(S.shape, np.nan) if se is None else np.asarray(se, dtype=float)
     features = np.arange(S.shape[1]) if features is None else np.asarray(features)
-    return Block(0, features, np.arange(len(S)), np.ones(len(S)), S, np.asarray(sizes, dtype=float), se)
+    own = np.zeros(S.shape[1], dtype=bool)
+    return Block(0, features, np.arange(len(S)), np.ones(len(S)), S, np.asarray(sizes, dtype=float), se, own)
 
 
 def gaussian(name="x", column=0, center=0.0, variance=1.0):

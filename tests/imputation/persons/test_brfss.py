@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.imputation.nouns import mean, places_of, values
 
+from crosslevel import People, Places
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.imputation.baselines import logistic
-from crosslevel.imputation.evaluation import evaluate
+from crosslevel.imputation.inputs import read_rows
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 from crosslevel.imputation.persons.hidden import members_of
 
@@ -19,6 +22,12 @@ pytestmark = pytest.mark.data
 
 COLUMNS = ["age_group", "bmi_cat", "education", "income"]
 OUTCOMES = ["diabetes", "heart_disease", "stroke", "arthritis", "kidney_disease", "diff_walk", "poor_health", "smoker"]
+
+
+@pytest.fixture
+def scores(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "experiments"))
+    return importlib.import_module("imputation_scores")
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +38,24 @@ def brfss(real_data):
 
 def _fit(table, outcome, level, **options):
     whole = table.select([level, *COLUMNS, outcome]).drop_null()
-    X, partition, y = whole.select(COLUMNS), whole.select([level]), whole[outcome].to_numpy().astype(float)
+    y = whole[outcome].to_numpy().astype(float)
     means = whole.group_by(level).aggregate([(outcome, "mean")]).rename_columns([level, outcome])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # nine divisions are few, as it says
-        return CrossLevelImputer(**options).fit(X, partition, means), X, partition, y
+        people = People(whole, by=level, columns=COLUMNS)
+        return CrossLevelImputer(**options).fit(people, Places(means, by=level, means=[outcome])), whole, y
 
 
 def mean_log_likelihood(p, yes, weight):
     return float((yes * np.log(p) + (weight - yes) * np.log1p(-p)).sum() / weight.sum())
 
 
-def _lift(model, y):
+def _lift(scores, model, rows, y):
     """In percent, from gathered people: the table of scores is asked for diabetes only."""
-    cells, design, h = model._cells, model.design_, model.hidden_[0]
+    cells, design, h = rows.cells, model.design_, model.hidden_[0]
     members = members_of(h, design, cells)
     yes = np.bincount(cells.pair, y)
-    rows = (h.mean[members.group], members.value, logistic(cells, design, y, np.ones(len(y)))[cells.pair_cell])
+    rows = (h.mean[members.group], members.value, scores.logistic(cells, design, y)[cells.pair_cell])
     naive, found, full = (mean_log_likelihood(p, yes, cells.weight) for p in rows)
     return 100 * (found - naive) / (full - naive)
 
@@ -62,15 +72,21 @@ def _covered(model, X, y):
     ("level", "naive", "diabetes", "lift", "worst"),
     [("state", -0.38637, -0.3559, 72, 46), ("division", -0.38758, -0.3676, 46, 34)],
 )
-def test_default_on_eight_outcomes(brfss, level, naive, diabetes, lift, worst):
+def test_default_on_eight_outcomes(brfss, scores, level, naive, diabetes, lift, worst):
     lifts, covered = [], []
     for outcome in OUTCOMES:
-        model, X, partition, y = _fit(brfss, outcome, level)
-        lifts.append(_lift(model, y))
-        covered.append(_covered(model, X, y))
+        model, whole, y = _fit(brfss, outcome, level)
+        rows = read_rows(People(whole, by=level), model.schema_)
+        lifts.append(_lift(scores, model, rows, y))
+        covered.append(_covered(model, whole, y))
         if outcome == "diabetes":
             assert len(y) == 275_334
-            scored = evaluate(X, partition, y, {"link": model})
+            scored = scores.evaluate(
+                whole.select([*COLUMNS, level]),
+                level,
+                y,
+                {"link": np.clip(model.transform(People(whole, by=level))[outcome].to_numpy(), 0, 1)},
+            )
             by = {r["method"]: r for r in scored.to_frame("pyarrow").to_pylist()}
             assert 100 * by["link"]["lift"] == pytest.approx(lifts[0], abs=1e-6)
             assert by["naive group mean"]["estimate"] == pytest.approx(naive, abs=1e-5)
@@ -85,28 +101,19 @@ def test_default_on_eight_outcomes(brfss, level, naive, diabetes, lift, worst):
 
 
 def test_restarts_agree_and_more_people_teach_nothing(brfss):
-    model, X, partition, y = _fit(brfss, "diabetes", "state", n_restarts=20)
+    model, whole, _ = _fit(brfss, "diabetes", "state", n_restarts=20)
+    people = People(whole, by="state", columns=COLUMNS)
     assert 0 < model.hidden_[0].fit.apart < 1e-5
     assert model.hidden_[0].fit.gradient < 1e-8
-    many = CrossLevelImputer().fit(X, partition, _means(model), sample_weight=None, aggregate_se=_errors(model, y, 0.1))
-    once = CrossLevelImputer().fit(X, partition, _means(model), aggregate_se=_errors(model, y, 1.0))
+    once, many = (CrossLevelImputer().fit(people, _places(model, factor)) for factor in (1.0, 0.1))
     sd = [np.sqrt(np.diag(m.hidden_[0].fit.Sigma))[1:] for m in (once, many)]
     assert (sd[1] / sd[0] > 0.98).all()
-    p = model.transform(X, partition)[:, 0]
-    np.testing.assert_allclose(_group_mean(model, partition, p), model.hidden_[0].mean, atol=1e-10)
+    p, group = values(model, people), np.unique(whole["state"], return_inverse=True)[1]
+    np.testing.assert_allclose(mean(p, group), model.hidden_[0].mean, atol=1e-10)
 
 
-def _means(model):
-    return {"state": list(model.schema_.partitions[0].labels), "diabetes": model.hidden_[0].mean}
-
-
-def _errors(model, y, factor):
+def _places(model, factor):
     h = model.hidden_[0]
     se = factor * np.sqrt(h.variance) * h.mean * (1 - h.mean)
-    return {"state": list(model.schema_.partitions[0].labels), "diabetes": se}
-
-
-def _group_mean(model, partition, p):
-    labels = list(model.schema_.partitions[0].labels)
-    code = np.array([labels.index(v) for v in partition["state"].to_pylist()])
-    return np.bincount(code, p) / np.bincount(code)
+    labels = model.schema_.partitions[0].labels
+    return places_of(h.mean, labels=list(labels), by="state", name="diabetes", se=se, of="population")

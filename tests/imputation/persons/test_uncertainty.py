@@ -21,7 +21,7 @@ def _setting(seed=0, unknown=()):
     mean[list(unknown)] = np.nan
     A = rng.normal(size=(K + 1, K + 1))
     fit = Fit(rng.normal(0, 0.3, K), -1.0, 1e-6 * (A @ A.T), 1e-3, 0.0, 0.0, 1, 0.0)
-    value = match((Z @ fit.beta - 1)[None], group, w, mean)[0][0]
+    value = match(Z @ fit.beta - 1, group, w, mean)[0]
     return Members(Z, group, w, w, value, ~np.isnan(mean)), mean, fit, rng.integers(0, 6, M), rng
 
 
@@ -32,7 +32,7 @@ def test_model_variance_against_draws_of_slopes(unknown):
     theta = rng.multivariate_normal([fit.intercept, *fit.beta], fit.Sigma, 4000)
     effect = np.where(np.isnan(mean), fit.t_b, 0) * rng.normal(size=(4000, 5))
     f = theta[:, 1:] @ members.Z.T + theta[:, :1] + effect[:, members.group]
-    p = match(f, members.group, members.weight, mean)[0]
+    p = np.array([match(row, members.group, members.weight, mean)[0] for row in f])
     for g in range(6):
         own = cut == g
         logit = special.logit(p[:, own] @ members.weight[own] / members.weight[own].sum())

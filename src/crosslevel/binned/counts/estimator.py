@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.binned.counts.candidates import KERNELS
+from crosslevel.binned.counts.curve import KERNELS
 from crosslevel.binned.counts.model import fit_count_model
 from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, region_draws
+from crosslevel.binned.counts.targets import cut_regions
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
-from crosslevel.binned.regions.base import Regions, align_to_regions
+from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import as_regions
+from crosslevel.binned.regions.matching import align_to_regions
 from crosslevel.data.checks import check_level, check_whole, read_seed
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
@@ -128,15 +131,15 @@ class BinnedCountGP(RegionEstimator):
         pooled = {f"pool[{k!r}]": v for k, v in pool.items()} if isinstance(pool, Mapping) else {"pool": pool}
         y, trials, *areas = align_to_regions(found, y, trials=trials, **pooled)
         pool = dict(zip(pool, areas, strict=True)) if isinstance(pool, Mapping) else areas[0]
-        extras = {
-            "trials": trials,
-            "pool": pool,
-            "cell": cell,
-            "tail": tail,
-            "preserve": preserve,
-        }
+        if (self.likelihood == "binomial") != (trials is not None):
+            raise InputError(
+                f"trials go with likelihood='binomial', of which y are the successes; this is {self.likelihood!r}."
+            )
+        cut = partial(cut_regions, cell=cell, tail=tail)
         with count_steps(progress, "Weighing covariances", None, "portions") as step:
-            model = fit_count_model(found, y, likelihood=self.likelihood, kernels=kernels, step=step, **extras)
+            model = fit_count_model(
+                found, y, kernels=kernels, cut=cut, trials=trials, pool=pool, preserve=preserve, step=step
+            )
         self._model, self._seed = model, seed
         self.areas_ = model.areas
         self.hyperparameters_ = model.hyperparameters()
@@ -149,7 +152,7 @@ class BinnedCountGP(RegionEstimator):
         }
         self.solver_, self.warnings_ = model.describe(), model.warnings
         for text in self.warnings_:
-            if text.startswith(("privacy", "y has")):
+            if text.startswith("privacy"):
                 warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ from crosslevel.binned.counts.targets import as_pieces, cut_regions
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import describe_layout
-from crosslevel.data.checks import as_numbers, check_counts, check_length
+from crosslevel.data.checks import check_counts, check_length, check_successes
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array, Step
 
@@ -129,76 +129,56 @@ def fit_count_model(
     regions: Regions,
     y: Any,
     *,
-    likelihood: str,
     kernels: Sequence[str],
+    cut: Callable[[Regions], tuple[CountBins, dict[int, FloatArray]]] = cut_regions,
     trials: Any = None,
     pool: Any = None,
-    cell: Any = None,
-    tail: float | None = None,
     preserve: bool | None = None,
     step: Step | None = None,
 ) -> CountModel:
-    """Check counts and fit them: one histogram, areas around a shared curve, or a share.
+    """Check counts and fit them: one histogram, areas around a shared curve, or, with trials, a share.
 
     Examples
     --------
     >>> from crosslevel.binned.regions.boxes import Intervals
-    >>> model = fit_count_model(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30], likelihood="poisson", kernels=("eq",))
+    >>> model = fit_count_model(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30], kernels=("eq",))
     >>> model.describe().split(",")[:2]
     ['poisson counts inside the log link', ' 3 bins over 90 cells']
     """
-    counts = _counts(regions, y)
-    _check_extras(likelihood, trials, pool, preserve)
+    counts = _per_region(y, "y", len(regions))
+    if len(counts) < 2 or not counts.any():
+        raise InputError(
+            "y has one bin only, or nobody in any, which says nothing about a curve; pass at least two bins."
+        )
+    if ((trials is not None or preserve is not None) and pool is not None) or (
+        trials is not None and preserve is not None
+    ):
+        raise InputError("pool, preserve and trials exclude one another: pooled areas keep their totals in any case.")
     fit: CountFit | PooledFit
     name, areas, at_risk = None, (), None
     if pool is not None:
         name, ids = _pool(pool, len(regions))
         rows, table, areas = _pivot(regions, counts, ids)
-        bins, codes = cut_regions(regions[rows], cell, tail)
+        bins, codes = cut(regions[rows])
         fit = pool_counts(bins, table, kernels, step, areas)
-        said = (*_share_warnings(counts), *_pooled_warnings(regions[rows], table, areas))
+        said = _pooled_warnings(regions[rows], table, areas)
     else:
-        bins, codes = cut_regions(regions, cell, tail)
-        of = None if trials is None else _trials(trials, counts)
+        bins, codes = cut(regions)
+        of = None
+        if trials is not None:
+            of = _per_region(trials, "trials", len(counts))
+            check_successes(counts, of)
         at_risk = None if of is None else _spread_trials(bins, of)
-        fit = fit_counts(bins, counts, likelihood=likelihood, trials=of, kernels=kernels, preserve=preserve, step=step)
+        fit = fit_counts(bins, counts, trials=of, kernels=kernels, preserve=preserve, step=step)
         said = _warnings(regions, counts, fit.warnings)
     return CountModel(regions, counts, fit, codes, name, areas, said, at_risk)
-
-
-def _counts(regions: Regions, y: Any) -> FloatArray:
-    """Refuse what are no counts of these regions, (n,)."""
-    values = as_numbers(y, "y") if np.ndim(y) == 1 else y
-    if isinstance(values, np.ndarray) and np.isnan(values).any():
-        i = int(np.argmax(np.isnan(values)))
-        raise InputError(
-            f"y is missing in row {i}, {int(np.isnan(values).sum()):,} in all; leave these regions out of fit (an unknown total is "
-            "simply not observed) and predict them afterwards."
-        )
-    counts = _per_region(y, "y", len(regions))
-    check_size(counts, "y")
-    if len(counts) < 2:
-        raise InputError(
-            "y has one bin only, which says nothing about a curve; pass at least two bins, or spread the total evenly."
-        )
-    if not counts.any():
-        raise InputError("y is zero in every region; there is nobody to place.")
-    return counts
-
-
-def _trials(trials: Any, y: FloatArray) -> FloatArray:
-    n = _per_region(trials, "trials", len(y))
-    check_size(n, "trials")
-    if (y > n).any():
-        i = int(np.argmax(y > n))
-        raise InputError(f"y exceeds trials in row {i} ({y[i]:g} > {n[i]:g}); check that the two are not swapped.")
-    return n
 
 
 def _per_region(values: Any, argument: str, n: int) -> FloatArray:
     """Refuse what is not one count per region, (n,)."""
     counts = check_counts(values, argument, 1)
     check_length(counts, argument, n, "regions")
+    check_size(counts, argument)
     return counts
 
 
@@ -217,22 +197,6 @@ def _spread_trials(bins: CountBins, trials: FloatArray) -> FloatArray:
     return np.where(covered, spread, density * bins.weight)
 
 
-def _check_extras(likelihood: str, trials: Any, pool: Any, preserve: bool | None) -> None:
-    """Refuse arguments that do not belong to the likelihood, or to one another."""
-    if likelihood == "binomial" and trials is None:
-        raise InputError(
-            "likelihood='binomial' needs trials, the numbers of which y are the successes; pass one per region."
-        )
-    if likelihood != "binomial" and trials is not None:
-        raise InputError(f"trials is given with likelihood={likelihood!r}; shares need likelihood='binomial'.")
-    if pool is not None and likelihood != "poisson":
-        raise InputError(f"pool is given with likelihood={likelihood!r}; it needs likelihood='poisson'.")
-    if preserve is not None and (likelihood == "binomial" or pool is not None):
-        raise InputError(
-            "preserve is for one histogram of counts; shares have no totals to keep, and pooled areas keep theirs in any case."
-        )
-
-
 def _pool(pool: Any, n: int) -> tuple[str, list[Any]]:
     """Read the areas of the rows and the name of their key."""
     name = "area"
@@ -240,35 +204,15 @@ def _pool(pool: Any, n: int) -> tuple[str, list[Any]]:
         if len(pool) != 1:
             raise InputError(f"pool names {len(pool)} columns; pass one, as in pool={{'ward': wards}}.")
         ((name, pool),) = pool.items()
-    ids = _areas_of_rows(pool)
+    ids = [v.item() if isinstance(v, np.generic) else v for v in list(pool)]
     check_length(ids, "pool", n, "regions")
-    missing = [
-        i for i, v in enumerate(ids) if v is None or (v == v) is not True
-    ]  # pandas.NA equals nothing, and says so by itself
-    if missing:
-        raise InputError(f"pool is missing in row {missing[0]}; name the area of every row.")
+    # pandas.NA equals nothing, and says so by itself
+    odd = next((i for i, v in enumerate(ids) if v is None or not isinstance(v, Hashable) or (v == v) is not True), None)
+    if odd is not None:
+        raise InputError(f"pool is {ids[odd]!r} in row {odd}; name one area for each row, as text or a number.")
     if len(set(ids)) < 2:
         raise InputError(f"pool names one area only, {ids[0]!r}; name at least two areas, or fit without pool.")
     return str(name), ids
-
-
-def _areas_of_rows(pool: Any) -> list[Any]:
-    """Read one area per row, refusing several of them in one."""
-    try:
-        rows = np.asarray(pool, dtype=object)
-    except ValueError as error:  # lists of different shapes
-        raise InputError(
-            f"pool is no list of areas ({error}); name one area for each row, as text or a number."
-        ) from error
-    if rows.ndim > 1 and rows.size > len(rows):
-        raise InputError(f"pool has shape {rows.shape}; name one area for each row, as text or a number.")
-    ids = [v.item() if isinstance(v, np.generic) else v for v in rows.ravel()]
-    odd = next((i for i, v in enumerate(ids) if not isinstance(v, Hashable)), None)
-    if odd is not None:
-        raise InputError(
-            f"pool is {ids[odd]!r} in row {odd}, which is several names or none; name one area for each row, as text or a number."
-        )
-    return ids
 
 
 def _distinct_rows(regions: Regions) -> tuple[Int64Array, Int64Array]:
@@ -303,18 +247,7 @@ def _warnings(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[s
     gaps = [text for text in describe_layout(regions) if " gap(s) " in text]
     if gaps:  # said of intervals, with the repair, rather than of cells
         said = (*(text for text in said if "lie in no observed bin" not in text), *gaps)
-    return (*said, *_share_warnings(y), *privacy_warnings(regions, y))
-
-
-def _share_warnings(y: FloatArray) -> tuple[str, ...]:
-    """Warn of counts that look like shares or percentages of a whole."""
-    broken = y != np.round(y)
-    if not broken.any() or not (y.max() <= 1.0 or abs(y.sum() - 100.0) < 0.1):
-        return ()
-    return (
-        f"y has fractions ({y[broken][0]:g} in row {int(np.argmax(broken))}) and {'none above 1' if y.max() <= 1.0 else 'adds up to 100'}, "
-        "as shares do. They are taken as counts of so few people; if they are shares, multiply them by the people of whom they are.",
-    )
+    return (*said, *privacy_warnings(regions, y))
 
 
 def _pooled_warnings(distinct: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:

@@ -12,9 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from crosslevel.binned.counts.candidates import AREA_SCALE, KERNELS, LENGTH, area_covariance
 from crosslevel.binned.counts.cells import CountBins, difference_nested, measured_in_bins
-from crosslevel.binned.counts.curve import Curve, average_curve, with_functionals
+from crosslevel.binned.counts.curve import (
+    AREA_SCALE,
+    KERNELS,
+    LENGTH,
+    Curve,
+    area_covariance,
+    average_curve,
+    with_functionals,
+)
 from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance

@@ -59,11 +59,11 @@ def region_draws(
         return (drawn_cells @ design(model.bins, model.codes, regions).T) * _scale(regions, quantity)
     drawn = model.draws(area, n_draws, seed)
     if quantity == "count":
-        if drawn.counts is None:
-            raise InputError("quantity='count' needs whole counts, and y has fractions; use quantity='total'.")
         pieces = as_pieces(regions)
-        if isinstance(regions, Points) or (pieces.weight != 1.0).any():
-            raise InputError("quantity='count' is for regions with width and sums of whole ones; use quantity='total'.")
+        if drawn.counts is None or isinstance(regions, Points) or (pieces.weight != 1.0).any():
+            raise InputError(
+                "quantity='count' needs whole counts, and regions with width or sums of whole ones; use quantity='total'."
+            )
         low, high = limits(model.bins, model.codes, pieces)
         rng = np.random.default_rng(seed)
         return pieces.gather(region_counts(model.bins, low, high, drawn.counts, rng).astype(np.float64), axis=1)

@@ -2,14 +2,99 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from crosslevel.binned.gaussian.kernels import Kernel, Part
 from crosslevel.binned.regions.base import Pieces
-from crosslevel.numerics.integrals.correlations import Limits
+from crosslevel.data.checks import check_positive
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.numerics.integrals.correlations import CORRELATIONS, Correlation, Limits
 from crosslevel.typing import FloatArray, Int64Array
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel over given axes; what is None is to be found.
+
+    Attributes
+    ----------
+    correlation : Correlation
+    variance : float or None
+    lengthscales : (d,)
+
+    Notes
+    -----
+    The hyperparameters are logarithms: of the variance, then of the lengthscales.
+    """
+
+    correlation: Correlation
+    variance: float | None
+    lengthscales: tuple[float | None, ...]
+
+    @property
+    def dimension(self) -> int:
+        """Number of axes."""
+        return len(self.lengthscales)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the hyperparameters."""
+        axes = [f"_{axis}" for axis in range(self.dimension)] if self.dimension > 1 else [""]
+        return ("variance", *(f"lengthscale{axis}" for axis in axes))
+
+    @property
+    def given(self) -> tuple[float | None, ...]:
+        """Hyperparameters (not their logarithms) that were given; None where they are to be found."""
+        return (self.variance, *self.lengthscales)
+
+
+def read_kernel(name: Any, dimension: int, *, variance: float | None = None, lengthscale: Any = None) -> Kernel:
+    """Read a name, with its variance and lengthscale (one, or one per axis) where they are given.
+
+    Examples
+    --------
+    >>> read_kernel("matern32", 2, variance=2.0).given
+    (2.0, None, None)
+    """
+    if name not in CORRELATIONS:
+        raise unknown_name("kernel", name, CORRELATIONS, "kernel")
+    return Kernel(Correlation(name), _positive(variance, "variance"), _lengths(lengthscale, dimension))
+
+
+def read_number(value: Any, argument: str) -> float | None:
+    """Read a finite number; None stays None."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise InputError(f"{argument}={value!r} is not a number; pass one, or None to have it estimated.")
+    return number
+
+
+def _positive(value: Any, argument: str) -> float | None:
+    number = read_number(value, argument)
+    if number is not None and number <= 0:
+        raise InputError(f"{argument}={value!r} is not a positive number; pass one, or None to have it estimated.")
+    return None if number is None else check_positive(number, argument)
+
+
+def _lengths(lengthscale: Any, dimension: int) -> tuple[float | None, ...]:
+    if not isinstance(lengthscale, Sequence | np.ndarray):
+        return (_positive(lengthscale, "lengthscale"),) * dimension
+    if len(lengthscale) != dimension:
+        raise InputError(
+            f"lengthscale has {len(lengthscale)} values for {dimension} dimension(s); pass one, or one per axis."
+        )
+    return tuple(_positive(x, "lengthscale") for x in lengthscale)
+
 
 AT_ONCE = 4_000_000
 """Pairs of pieces held at a time."""
@@ -97,52 +182,29 @@ def variances(kernel: Kernel, logs: FloatArray, a: Layout) -> FloatArray:
             K = _pairs(kernel, logs, alone, None, False)[0]
             out[i] = alone.pieces.weight @ K @ alone.pieces.weight
         return out
-    total = np.zeros(pieces.n)
-    for part in kernel.split(logs):
-        product = np.full(pieces.n, part.variance)
-        for axis, (limits, where) in enumerate(zip(a.limits, a.place, strict=True)):
-            one = part.correlation.diagonal(limits, float(part.lengths[axis]))
-            product *= one if where is None else one[where]
-        total += product
+    total = np.full(pieces.n, np.exp(logs[0]))
+    for axis, (limits, where) in enumerate(zip(a.limits, a.place, strict=True)):
+        one = kernel.correlation.diagonal(limits, float(np.exp(logs[1 + axis])))
+        total *= one if where is None else one[where]
     return total
 
 
 def _pairs(kernel: Kernel, logs: FloatArray, a: Layout, b: Layout | None, gradient: bool) -> list[FloatArray]:
     """Give covariances of pieces and, if asked, their derivatives by every hyperparameter."""
-    total: FloatArray | None = None
-    slopes: list[FloatArray] = []
-    for part in kernel.split(logs):
-        axes = [_along(axis, part, a, b, gradient) for axis in range(kernel.dimension)]
-        product = axes[0][0] * part.variance
-        for one, _ in axes[1:]:
-            product = product * one
-        total = product if total is None else total + product
-        if not gradient:
-            continue
-        slopes.append(product)
-        for i, (_, slope) in enumerate(axes):
-            if slope is None:
-                continue
-            steep = slope * part.variance
-            for j, (one, _) in enumerate(axes):
-                if j != i:
-                    steep = steep * one
-            slopes.append(steep)
-    assert total is not None
-    return [total, *slopes]
-
-
-def _along(axis: int, part: Part, a: Layout, b: Layout | None, gradient: bool) -> tuple[FloatArray, FloatArray | None]:
-    """Give integrals along one axis for pairs of pieces, and the derivative by log lengthscale where there is one."""
-    other = a if b is None else b
-    K, G = part.correlation.covariance(
-        a.limits[axis],
-        None if b is None else b.limits[axis],
-        float(part.lengths[axis]),
-        gradient and part.correlation.has_length,
-    )
-    K = _spread(K, a.place[axis], other.place[axis])
-    return K, None if G is None else _spread(G, a.place[axis], other.place[axis])
+    other, variance = a if b is None else b, np.exp(logs[0])
+    axes: list[list[Any]] = []
+    for axis in range(kernel.dimension):
+        second = None if b is None else b.limits[axis]
+        found = kernel.correlation.covariance(a.limits[axis], second, float(np.exp(logs[1 + axis])), gradient)
+        axes.append([None if x is None else _spread(x, a.place[axis], other.place[axis]) for x in found])
+    total: FloatArray = variance * reduce(np.multiply, [one for one, _ in axes])
+    if not gradient:
+        return [total]
+    slopes = [
+        variance * reduce(np.multiply, [slope if j == i else one for j, (one, slope) in enumerate(axes)])
+        for i in range(kernel.dimension)
+    ]
+    return [total, total, *slopes]
 
 
 def _spread(K: FloatArray, rows: Int64Array | None, columns: Int64Array | None) -> FloatArray:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from crosslevel.binned.gaussian.covariances import Layout, lay_out, prior_covariance, variances
-from crosslevel.binned.gaussian.kernels import Kernel
+from crosslevel.binned.gaussian.covariances import Kernel, Layout, lay_out, prior_covariance, variances
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.errors import InputError
@@ -97,7 +96,7 @@ class DenseSolver:
 
 def pieces_of(regions: Regions, kernel: Kernel, logs: FloatArray, finer: float = 1.0) -> Pieces:
     """Give the pieces of regions for a kernel."""
-    found = regions.pieces(kernel.scale(logs) / finer)
+    found = regions.pieces(np.exp(logs[1:]) / finer)
     if found is None:
         raise InputError("polygons have no exact covariances; use solver='features', or leave it at 'auto'.")
     return found
@@ -160,7 +159,7 @@ class Conditioned:
 
 @dataclass(frozen=True, eq=False)
 class DensePosterior(Conditioned):
-    """Posterior with exact covariances, or sums over points; see `crosslevel.binned.gaussian.model.Posterior`."""
+    """Posterior with exact covariances, or sums over points."""
 
     kernel: Kernel
     logs: FloatArray

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from crosslevel.binned.gaussian.covariances import Kernel, read_kernel, read_number
 from crosslevel.binned.gaussian.fit import SOLVERS, LeaveOneOut, Settings, choose_solver, fit_gaussian
-from crosslevel.binned.gaussian.kernels import Kernel, read_kernel, read_number
-from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, make_problem
-from crosslevel.binned.gaussian.predictions import describe_predictions, draw
+from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, describe_predictions, draw, make_problem
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
-from crosslevel.binned.regions.base import Regions, align_to_regions
+from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import QUANTITIES, as_regions, describe_layout
+from crosslevel.binned.regions.matching import align_to_regions
 from crosslevel.binned.regions.sums import default_scale
 from crosslevel.data.checks import check_level, check_whole, read_seed, refuse_idle, row_keys
 from crosslevel.data.progress import count_steps
@@ -40,7 +40,7 @@ class BinnedGP(RegionEstimator):
     Parameters
     ----------
     kernel : str, default "eq"
-        "eq", "matern12", "matern32", "matern52", or sums of these and "white" (white noise in space), as in "eq + white".
+        "eq", "matern12", "matern32" or "matern52".
     variance, lengthscale, noise, mean : float, optional
         Of the function; what is given is kept, what is None is estimated. ``lengthscale`` l is that of
         exp(-r^2 / (2 l^2)), the paper's over sqrt(2), and may be one per axis. ``noise`` is the
@@ -153,7 +153,7 @@ class BinnedGP(RegionEstimator):
         if noise is None and problem.known_noise.any():
             noise = 0.0
         kernel = read_kernel(self.kernel, found.dimension, variance=self.variance, lengthscale=self.lengthscale)
-        solver = choose_solver(problem, kernel, settings)
+        solver = choose_solver(problem, settings)
         self._refuse_idle(solver, kernel)
         told = (
             nullcontext()
@@ -312,6 +312,5 @@ class BinnedGP(RegionEstimator):
         """Refuse parameters that cannot act with this solver and the hyperparameters that are given."""
         if solver != "features":
             refuse_idle(self, ["tolerance"], f"with the {solver} solver; use solver='features'")
-        lengths = [g for g, axis in zip(kernel.given, kernel.axes, strict=True) if axis is not None]
-        if None not in lengths:
+        if None not in kernel.lengthscales:
             refuse_idle(self, ["prior"], "where no lengthscale is estimated; use lengthscale=None")

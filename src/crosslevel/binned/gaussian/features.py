@@ -9,7 +9,7 @@ Search lengthscales with features: in windows that a modest basis can hold, move
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ import numpy as np
 from scipy import linalg
 
 from crosslevel.binned.gaussian import sines
+from crosslevel.binned.gaussian.covariances import Kernel
 from crosslevel.binned.gaussian.dense import Conditioned, condition_on, factorize, log_density, profile
-from crosslevel.binned.gaussian.kernels import Kernel
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
 from crosslevel.binned.gaussian.sines import densities, widen
 from crosslevel.binned.regions.base import Regions, SineBasis
@@ -206,7 +206,7 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class FeaturePosterior:
-    """Posterior of the coefficients; see `crosslevel.binned.gaussian.model.Posterior`."""
+    """Posterior of the coefficients."""
 
     solver: FeatureSolver
     logs: FloatArray
@@ -297,9 +297,7 @@ def search_windows(search: Search) -> tuple[Maximum, dict[str, float]]:
     there, so shorter windows are tried even where no end calls for them.
     """
     kernel, most = search.kernel, search.most_features
-    kernel.require_features()
-    d = kernel.dimension
-    low, high = (np.full(d, share) for share in WINDOWS.get(d, WINDOW))
+    low, high = (np.full(kernel.dimension, share) for share in WINDOWS.get(kernel.dimension, WINDOW))
     best, at = _search_window(search, low, high)
     best, at = _follow(search, low, high, best, at)
     for k in range(1, SHORTER + 1):
@@ -315,11 +313,11 @@ def search_windows(search: Search) -> tuple[Maximum, dict[str, float]]:
 def _too_short(search: Search, found: Maximum, at: FloatArray) -> dict[str, float]:
     """Name the lengthscales at which the likelihood still rises toward shorter ones, which would take too many features."""
     logs, _ = search.unpack(found.theta)
-    axes = zip(search.kernel.names, search.kernel.axes, logs, search.lower, strict=False)
+    lengths = zip(search.kernel.names[1:], at, logs[1:], search.lower[1:], strict=False)
     return {
         name: float(np.exp(log))
-        for name, axis, log, lowest in axes
-        if axis is not None and at[axis] < 0 and name in found.convergence.at_bounds and log > lowest + 1e-3
+        for name, ended, log, lowest in lengths
+        if ended < 0 and name in found.convergence.at_bounds and log > lowest + 1e-3
     }
 
 
@@ -344,24 +342,14 @@ def _search_window(search: Search, low: FloatArray, high: FloatArray) -> tuple[M
 
     Gives what was found, and per axis -1, 0 or 1: stopped at the lower end, inside, or at the upper end.
     """
-    kernel = search.kernel
-    axes = np.array([-1 if a is None else a for a in kernel.axes])
-    is_length = np.append(axes >= 0, False)
-    own = axes[axes >= 0]
-    span = search.span[own]
+    at_length = slice(1, 1 + search.kernel.dimension)
     lower, upper = search.lower.copy(), search.upper.copy()
-    lower[is_length], upper[is_length] = np.log(low[own] * span), np.log(high[own] * span)
-    solver = _window_solver(search, lower, upper)
-    found = search.run(solver, lower, upper, most=2)
+    lower[at_length], upper[at_length] = np.log(low * search.span), np.log(high * search.span)
+    found = search.run(_window_solver(search, lower, upper), lower, upper, most=2)
     whole = search.fixed.copy()
     whole[search.free] = found.theta
-    at = np.zeros(kernel.dimension)
-    for i in np.flatnonzero(is_length & search.free):
-        if whole[i] < lower[i] + 1e-3:
-            at[axes[i]] = -1.0
-        elif whole[i] > upper[i] - 1e-3 and at[axes[i]] == 0:
-            at[axes[i]] = 1.0
-    return found, at
+    below, above = (whole < lower + 1e-3)[at_length], (whole > upper - 1e-3)[at_length]
+    return found, np.where(search.free[at_length], np.where(below, -1.0, above), 0.0)
 
 
 def _window_solver(search: Search, lower: FloatArray, upper: FloatArray) -> FeatureSolver:
@@ -369,10 +357,8 @@ def _window_solver(search: Search, lower: FloatArray, upper: FloatArray) -> Feat
     low = np.where(search.free, lower, search.fixed)[:-1]
     high = np.where(search.free, upper, search.fixed)[:-1]
     bounds = problem.regions.bounds()
-    short, long = sines.span_of(kernel, low, *bounds), sines.span_of(kernel, high, *bounds)
-    span = sines.Span(short.low, short.high, short.shortest, long.longest)
-    middle = low.copy()
-    middle[[a is None for a in kernel.axes]] = 0.0
+    span = replace(sines.span_of(low, *bounds), longest=np.exp(high[1:]))
+    middle = np.append(0.0, low[1:])
     tolerance = max(search.settings.tolerance, 1e-5)
     basis, _ = sines.grow(kernel, middle, span, sines.sample_of(problem.regions), tolerance, search.most_features)
     return FeatureSolver(problem, kernel, basis)

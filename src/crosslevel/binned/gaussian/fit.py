@@ -9,15 +9,17 @@ import numpy as np
 from scipy import stats
 
 from crosslevel.binned.gaussian import sines
-from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver, measure_error
-from crosslevel.binned.gaussian.features import FeatureSolver, search_windows
-from crosslevel.binned.gaussian.kernels import Kernel
-from crosslevel.binned.gaussian.model import Posterior, Predicted, Problem, Solver
+from crosslevel.binned.gaussian.covariances import Kernel
+from crosslevel.binned.gaussian.dense import Conditioned, DensePosterior, DenseSolver, measure_error
+from crosslevel.binned.gaussian.features import FeaturePosterior, FeatureSolver, FewPosterior, search_windows
+from crosslevel.binned.gaussian.model import Predicted, Problem
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize
 from crosslevel.typing import BoolArray, FloatArray, Step
 
+Solver = DenseSolver | FeatureSolver
+Posterior = DensePosterior | FeaturePosterior | FewPosterior
 SOLVERS = ("auto", "dense", "features")
 DENSE = 2000
 """Regions up to which "auto" takes the dense solver: a search of 50 steps takes a minute there."""
@@ -160,7 +162,7 @@ class GaussianFit:
 
     def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
         """Predict integrals over regions; those over polygons with features, whatever the solver."""
-        if self.basis is None and regions.pieces(self.kernel.scale(self.logs)) is None:
+        if self.basis is None and regions.pieces(np.exp(self.logs[1:])) is None:
             return self._by_features.predict(regions, scale, covariance)
         return self.posterior.predict(regions, scale, covariance)
 
@@ -198,11 +200,6 @@ def fit_gaussian(
         raise InputError(
             "one region cannot tell how large, how smooth and how noisy the curve is; pass variance=, lengthscale= and noise=, or "
             "more regions."
-        )
-    if not kernel.has_features and problem.regions.pieces() is None:
-        raise InputError(
-            "the kernel has a white part, and these regions are summed over points, which hold none of it. Leave 'white' out: for regions "
-            "that do not overlap it is the noise, in proportion to their volume with sizes=."
         )
     found: Maximum | None = None
     too_short: dict[str, float] = {}
@@ -255,12 +252,11 @@ class Search:
         self.free: BoolArray = np.array([g is None for g in given])
         with np.errstate(divide="ignore"):
             self.fixed = np.array([np.nan if g is None else np.log(g) for g in given])
-        starts, self.lower, self.upper, self.span = lay_starts(problem, kernel)
+        starts, self.lower, self.upper, self.span = lay_starts(problem)
         self.starts = [np.where(self.free, s, self.fixed) for s in starts]
         self.names = [n for n, f in zip((*kernel.names, "noise"), self.free, strict=True) if f]
         few = settings.prior == "lengthscale" or (settings.prior == "auto" and len(problem.y) < FEW)
-        medians = [None if a is None else PRIOR_SHARE * self.span[a] for a in (*kernel.axes, None)]
-        priors = [None if m is None else LogNormal(m, PRIOR_LOG_SD) for m in medians]
+        priors = [None, *(LogNormal(PRIOR_SHARE * x, PRIOR_LOG_SD) for x in self.span), None]
         self.priors = [p for p, f in zip(priors, self.free, strict=True) if f] if few else None
         self.most_features = most_features(len(problem.y))
         self.warnings: list[str] = []
@@ -292,7 +288,7 @@ class Search:
         return maximize(objective, starts, low[self.free], high[self.free], self.names, self.priors)
 
 
-def lay_starts(problem: Problem, kernel: Kernel) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
+def lay_starts(problem: Problem) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
     """Give starts, lower and upper bounds of the logarithms of kernel hyperparameters and, last, the noise; and the range, (d,)."""
     lower, upper = problem.regions.bounds()
     span = upper.max(axis=0) - lower.min(axis=0)
@@ -309,15 +305,9 @@ def lay_starts(problem: Problem, kernel: Kernel) -> tuple[list[FloatArray], Floa
             f"y reaches {problem.y[i]:g} (row {i}), and its variance over the regions is {density_variance:.3g} as a density and "
             f"{noise_variance:.3g} beside its noise: the squares of such numbers have no digits. Change the unit of y, sizes or regions."
         )
-    variances = []
-    for term in kernel.terms:
-        share = 1.0 if term.correlation.has_length else 0.1 * float(np.median(problem.regions.volumes))
-        variances.append(share * density_variance)
 
     def row(lengths: FloatArray, variance_factor: float, noise: float) -> FloatArray:
-        which = iter(variances)
-        kernel_row = [variance_factor * next(which) if a is None else lengths[a] for a in kernel.axes]
-        return np.log([*kernel_row, noise * noise_variance])
+        return np.log([variance_factor * density_variance, *lengths, noise * noise_variance])
 
     shares = [(length * span, noise) for length, noise in zip(LENGTHS, NOISES, strict=True)]
     starts = [row(x, 1.0, noise) for x, noise in [*shares[:1], (WIDTHS * width, NOISES[0]), *shares[1:]]]
@@ -339,33 +329,31 @@ def _variances_of_y(problem: Problem) -> tuple[float, float]:
     return spread, noise
 
 
-def choose_solver(problem: Problem, kernel: Kernel, settings: Settings) -> str:
+def choose_solver(problem: Problem, settings: Settings) -> str:
     """Choose the solver by size and shape."""
     n = len(problem.y)
     if settings.solver != "auto":
         return settings.solver
     waves = problem.regions.dimension == 2 and problem.regions.pieces() is None
     many = n > DENSE and problem.regions.pieces() is not None
-    return "features" if (waves or many) and kernel.has_features else "dense"
+    return "features" if waves or many else "dense"
 
 
 def _dense_solver(problem: Problem, kernel: Kernel, error: float = 0.0) -> Solver:
     if len(problem.y) > DENSE_MOST:
         raise InputError(
-            f"{len(problem.y):,} regions need {8 * len(problem.y) ** 2 / 2**30:.0f} GiB for a covariance matrix; use solver='features' "
-            "with a kernel that has features ('eq', 'matern32', ...)."
+            f"{len(problem.y):,} regions need {8 * len(problem.y) ** 2 / 2**30:.0f} GiB for a covariance matrix; use solver='features'."
         )
     return DenseSolver(problem, kernel, error)
 
 
 def _final_features(problem: Problem, kernel: Kernel, logs: FloatArray, noise: float, settings: Settings) -> Solver:
     """Choose features for given hyperparameters; the dense solver where their error would be large and it can be used."""
-    kernel.require_features()
     if not (noise > 0 or problem.known_noise.all()):
         raise InputError(
             "features need noise in every observation; pass noise= a small positive variance, or solver='dense'."
         )
-    span = sines.span_of(kernel, logs, *problem.regions.bounds())
+    span = sines.span_of(logs, *problem.regions.bounds())
     most = most_features(len(problem.y))
     basis, error = sines.grow(kernel, logs, span, sines.sample_of(problem.regions), settings.tolerance, most)
     exact = problem.regions.pieces() is not None

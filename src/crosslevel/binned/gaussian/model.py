@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from crosslevel.binned import baselines
+from crosslevel.binned.region_estimator import Answer
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import QUANTITIES, scale_of
-from crosslevel.data.checks import as_numbers, check_finite, check_length
+from crosslevel.data.checks import check_counts, check_finite, check_length
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.typing import FloatArray
+from crosslevel.results.intervals import normal_interval
+from crosslevel.typing import BoolArray, FloatArray
 
 LARGEST_ERROR = 1e150
 """The square of a larger standard error is no number."""
@@ -86,47 +89,6 @@ class LeftOut:
     variance: FloatArray
 
 
-class Posterior(Protocol):
-    """The posterior at given hyperparameters."""
-
-    @property
-    def log_evidence(self) -> float:
-        """Log marginal likelihood."""
-
-    @property
-    def level(self) -> float:
-        """Prior mean of f: given, or estimated by generalized least squares."""
-
-    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
-        """Predict ``scale`` times the integral of f over ``regions``, without noise."""
-
-    def left_out(self) -> LeftOut:
-        """Predict each observation from the others, in closed form, at the same hyperparameters and level."""
-
-
-class Solver(Protocol):
-    """One way to compute the posterior.
-
-    Attributes
-    ----------
-    name : {"dense", "features"}
-    error : float
-        Relative error of covariances; 0 for exact solvers, nan where it was not measured.
-    """
-
-    name: str
-    error: float
-
-    def describe(self) -> str:
-        """Say how the numbers are computed."""
-
-    def objective(self, logs: FloatArray, noise: float) -> Objective:
-        """Give the log marginal likelihood with its gradient."""
-
-    def condition(self, logs: FloatArray, noise: float) -> Posterior:
-        """Give the posterior."""
-
-
 def check_finite_numbers(*numbers: FloatArray | float) -> None:
     """Refuse results that a float does not hold."""
     if not all(np.isfinite(x).all() for x in numbers):
@@ -165,35 +127,91 @@ def make_problem(
     if quantity not in QUANTITIES:
         raise unknown_name("quantity", quantity, QUANTITIES, "quantity")
     n = len(regions)
-    values = as_numbers(y, "y", 1)
+    values = check_finite(y, "y", 1)
     check_length(values, "y", n, "regions")
-    if not np.isfinite(values).all():
-        i = int(np.argmax(~np.isfinite(values)))
-        raise InputError(
-            f"y is missing or infinite in row {i} ({values[i]}), {int((~np.isfinite(values)).sum()):,} in all; leave these regions "
-            "out of fit (an unknown total is simply not observed) and predict them afterwards."
-        )
     scale = scale_of(regions, quantity)
     volume = regions.volumes
     unit = np.ones(n) if quantity != "rate" else 1.0 / volume
     if sizes is not None:
-        number = check_finite(sizes, "sizes", 1)
+        number = check_counts(sizes, "sizes", 1)
         check_length(number, "sizes", n, "regions")
-        if (number <= 0).any():
-            i = int(np.argmax(number <= 0))
+        if not number.all():
             raise InputError(
-                f"sizes is {number[i]:g} in row {i}; a region that nobody was observed in has no y. Drop it."
+                f"sizes is 0 in row {int(np.argmin(number))}; a region that nobody was observed in has no y."
             )
         unit = number if quantity == "total" else 1.0 / number
     known = np.zeros(n)
     if std_error is not None:
-        error = check_finite(std_error, "std_error", 1)
+        error = check_counts(std_error, "std_error", 1)
         check_length(error, "std_error", n, "regions")
-        if (error < 0).any():
-            i = int(np.argmax(error < 0))
-            raise InputError(f"std_error is negative in row {i} ({error[i]:g}); pass standard deviations.")
         if (error > LARGEST_ERROR).any():
             i = int(np.argmax(error))
             raise InputError(f"std_error is {error[i]:g} in row {i}, which says nothing; drop the row.")
         known = error**2
     return Problem(regions, values, scale, unit, known, scale * volume, mean)
+
+
+MOST_PAIRS = 20_000_000
+"""Pairs of predicted and observed regions beyond which the naive answer is left out."""
+UNKNOWN = 0.05
+"""Share of the prior variance that the data must remove for a region to count as informed."""
+
+
+def draw(predicted: Predicted, n_draws: int, seed: int) -> FloatArray:
+    """Draw from the joint posterior, (n_draws, m).
+
+    Rounding leaves a covariance eigenvalues of either sign around zero; what lies below zero is set to zero.
+    """
+    assert predicted.covariance is not None
+    w, Q = np.linalg.eigh(predicted.covariance)
+    normal = np.random.default_rng(seed).standard_normal((n_draws, len(w)))
+    return predicted.mean + (normal * np.sqrt(np.maximum(w, 0.0))) @ Q.T
+
+
+def uninformed(variance: FloatArray, prior_variance: FloatArray) -> BoolArray:
+    """Tell which predictions the data hardly changed: less than 5 % of the prior variance is gone.
+
+    Examples
+    --------
+    >>> uninformed(np.array([0.99, 0.2]), np.ones(2))
+    array([ True, False])
+    """
+    return np.asarray(variance > (1.0 - UNKNOWN) * prior_variance)
+
+
+def area_weighting(problem: Problem, regions: Regions, scale: FloatArray) -> FloatArray | None:
+    """Spread each observed total evenly over its region and sum: the naive answer.
+
+    None where observed regions overlap; nan for a region that they do not cover.
+    """
+    if baselines.overlap(problem.regions) is not False or len(problem.y) * len(regions) > MOST_PAIRS:
+        return None
+    parts = baselines.shared_volumes(regions, problem.regions)
+    if parts is None:
+        return None
+    spread = baselines.area_weighting(parts, problem.level, problem.y)
+    covered = parts.sum(axis=1) > (1.0 - baselines.slack(regions)) * regions.volumes
+    return np.where(covered, spread * scale, np.nan)
+
+
+def describe_predictions(
+    problem: Problem, regions: Regions, predicted: Predicted, scale: FloatArray, level: float
+) -> Answer:
+    """Give the columns of the table: a row per region or point."""
+    sd = np.sqrt(predicted.variance)
+    low, high = normal_interval(predicted.mean, sd, level)
+    said = []
+    if (problem.y >= 0).all() and (predicted.mean < 0).any():
+        said.append(
+            f"{int((predicted.mean < 0).sum())} estimate(s) are negative though nothing observed is; for counts use BinnedCountGP, "
+            "which keeps them positive."
+        )
+    naive = area_weighting(problem, regions, scale)
+    return Answer(
+        dict(regions.labels()),
+        {"estimate": predicted.mean, "std_error": sd, "conf_low": low, "conf_high": high},
+        ~uninformed(predicted.variance, predicted.prior_variance),
+        "are estimated from the prior alone: the data say nothing about them",
+        {} if naive is None else {"area_weighted": naive},
+        said,
+    )

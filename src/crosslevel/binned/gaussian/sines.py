@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance
-from crosslevel.binned.gaussian.kernels import Kernel
+from crosslevel.binned.gaussian.covariances import Kernel, lay_out, prior_covariance
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.numerics.integrals.correlations import reach, spectral_density
 from crosslevel.typing import FloatArray, Int64Array
@@ -35,34 +34,30 @@ class Span:
 
 def densities(kernel: Kernel, logs: FloatArray, w: FloatArray, gradient: bool = False) -> tuple[FloatArray, FloatArray]:
     """Give the prior variances of the coefficients at frequencies w (m, d), and their derivatives by every hyperparameter, (h, m)."""
-    total = np.zeros(len(w))
-    slopes = np.zeros((len(logs) if gradient else 0, len(w)))
-    for part in kernel.split(logs):
-        axes = [spectral_density(part.correlation.name, w[:, d], float(n)) for d, n in enumerate(part.lengths)]
-        product = part.variance * np.prod([s for s, _ in axes], axis=0)
-        total += product
-        if gradient:
-            slopes[part.place - 1] = product
-            for i in range(len(axes)):
-                others = [s if j != i else g for j, (s, g) in enumerate(axes)]
-                slopes[part.place + i] = part.variance * np.prod(others, axis=0)
-    return total, slopes
+    name = kernel.correlation.name
+    axes = [spectral_density(name, w[:, d], float(n)) for d, n in enumerate(np.exp(logs[1:]))]
+    total = np.exp(logs[0]) * np.prod([s for s, _ in axes], axis=0)
+    if not gradient:
+        return total, np.zeros((0, len(w)))
+    # by the log of the variance, and of each lengthscale
+    ratio = [np.divide(slope, s, out=np.zeros_like(s), where=s > 0) for s, slope in axes]
+    return total, total * np.array([np.ones(len(w)), *ratio])
 
 
-def span_of(kernel: Kernel, logs: FloatArray, lower: FloatArray, upper: FloatArray) -> Span:
+def span_of(logs: FloatArray, lower: FloatArray, upper: FloatArray) -> Span:
     """Give the space between the corners of regions, (n, d) each, and the lengthscales along its axes."""
-    lengths = np.array([part.lengths for part in kernel.split(logs)])
-    return Span(lower.min(axis=0), upper.max(axis=0), lengths.min(axis=0), lengths.max(axis=0))
+    lengths = np.exp(logs[1:])
+    return Span(lower.min(axis=0), upper.max(axis=0), lengths, lengths)
 
 
 def margins(kernel: Kernel, longest: FloatArray) -> FloatArray:
     """Give how far the border of the box must stand from the regions, (d,)."""
-    return 0.5 * max(reach(term.correlation.name, BORDER) for term in kernel.terms) * longest
+    return 0.5 * reach(kernel.correlation.name, BORDER) * longest
 
 
 def widen(kernel: Kernel, logs: FloatArray, basis: SineBasis, lower: FloatArray, upper: FloatArray) -> SineBasis | None:
     """Give a basis for a space that holds further regions too, with the same highest frequencies; None when this one does."""
-    found = span_of(kernel, logs, lower, upper)
+    found = span_of(logs, lower, upper)
     margin = margins(kernel, found.longest)
     inner = basis.half_width - margin
     slack = 1e-9 * basis.half_width
@@ -85,7 +80,7 @@ def choose(kernel: Kernel, span: Span, top: float) -> SineBasis:
     margin = margins(kernel, span.longest)
     half = 0.5 * (span.high - span.low) + margin
     most = np.maximum(np.ceil(top / span.shortest * 2.0 * half / np.pi), 2).astype(np.int64)
-    given = _at_lengths(kernel, span.shortest)
+    given = np.log([1.0, *span.shortest])
     ends = np.diag(top / span.shortest)
     floor = 0.0 if kernel.dimension == 1 else float(densities(kernel, given, ends)[0].min())
     index = frequency_index(most, lambda i: densities(kernel, given, np.pi * i / (2.0 * half))[0], floor)
@@ -146,11 +141,6 @@ def grow(
         top, basis = top * GROWTH, more
         error = error_of(basis, top)
     return basis, error
-
-
-def _at_lengths(kernel: Kernel, lengths: Int64Array | FloatArray) -> FloatArray:
-    """Give hyperparameters of variance 1 with these usual lengthscales."""
-    return np.array([0.0 if a is None else np.log(lengths[a]) for a in kernel.axes])
 
 
 def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray], floor: float) -> Int64Array:

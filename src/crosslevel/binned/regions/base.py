@@ -21,30 +21,16 @@ and two ways to integrate (it is a frozen dataclass of arrays and plain values, 
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.checks import align_groups, check_one_order, names_of, row_keys, take_rows
-from crosslevel.errors import InputError, listed
-from crosslevel.typing import FloatArray, Int64Array, IntArray
-
-_LIMIT = r"(-?(?:inf|\d+(?:\.\d+)?))"
-_START = re.compile(rf"[(\[]?\s*{_LIMIT}\s*(?:[-–,+]|to\b|and\b)")
-"""Where the text of an interval says that it starts: 20-39, [20, 40), 20 to 39, 80+."""
-_BRACKETS = re.compile(rf"[(\[]\s*{_LIMIT}\s*,\s*{_LIMIT}\s*[)\]]")
-"""An interval as pandas writes it."""
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-"""The commas of 1,000-1,999."""
-NEAR = 0.2
-"""Share of its width by which a named interval may miss its region: limits are rounded, and (4, 9] are the ages [5, 10)."""
+from crosslevel.typing import FloatArray, Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,98 +203,6 @@ def distinct_labels(labels: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any
     return {**numbered, **labels}, [r[0] if len(r) == 1 else r for r in rows]
 
 
-def align_to_regions(
-    regions: Regions, y: Any, *, argument: str = "y", points: list[Any] | None = None, **others: Any
-) -> tuple[Any, ...]:
-    """Put what is told of regions in their order: by the names of polygons or age groups, or, without names, by the index of y.
-
-    ``points`` is the index of a frame or Series of points, by which all is matched.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from crosslevel.binned.regions.boxes import Intervals
-    >>> bins = Intervals([0, 10], [10, 30])
-    >>> y, people = pd.Series([3, 4], index=["old", "young"]), pd.Series([90, 80], index=["young", "old"])
-    >>> [values.tolist() for values in align_to_regions(bins, y, exposure=people)]
-    [[3, 4], [80, 90]]
-    >>> align_to_regions(Intervals.ages(["0-17", "18-99"]), pd.Series([7, 2], index=["18-99", "0-17"]))[0].tolist()
-    [2, 7]
-    >>> align_to_regions(bins, pd.Series([4, 3], index=[10, 0]))[0].tolist()
-    [3, 4]
-    """
-    given = {argument: y, **others}
-    if points is not None:
-        return tuple(align_groups(values, points, name) for name, values in given.items())
-    own = set(row_keys(y) or ())  # what has the index of y follows y
-    rows = {
-        name: None if name != argument and own and set(row_keys(v) or ()) == own else _by_limits(regions, v, name)
-        for name, v in given.items()
-    }
-    found = {name: v if rows[name] is None else np.asarray(v)[rows[name]] for name, v in given.items()}
-    order = rows[argument]
-    keys = row_keys(y if order is None else take_rows(y, order))
-    names = None if getattr(regions, "names", None) is None else [name_text(name) for name in regions.names]  # type: ignore[attr-defined]
-    if names is None or (regions.dimension == 1 and len(set(names)) < len(names)):  # age groups of several areas
-        if keys is None:
-            check_one_order(found)
-        return tuple(align_groups(values, keys, name) for name, values in found.items())
-    if regions.dimension > 1:
-        return tuple(align_groups(_named_by_text(v, names, name), names, name) for name, v in found.items())
-    rest = names if _carries(found[argument], names) else keys
-    return tuple(
-        align_groups(_with_text(v), names, name) if _carries(v, names) else align_groups(v, rest, name)
-        for name, v in found.items()
-    )
-
-
-def _by_limits(regions: Regions, values: Any, argument: str) -> IntArray | None:
-    """Find the rows, in the order of the regions, of values whose index are the intervals themselves or their limits; None if not."""
-    keys, names = names_of(values), [name_text(name) for name in getattr(regions, "names", None) or ()]
-    if keys is None or np.ndim(values) != 1 or len(keys) != len(regions) or regions.dimension > 1:
-        return None
-    if names and len(set(names)) == len(names) and _carries(values, names):
-        return None
-    limits = np.hstack(regions.bounds())
-    text = [k.strip() if isinstance(k, str) else "" for k in keys]
-    text = [t if t[:1] in ("(", "[") else _THOUSANDS.sub("", t) for t in text]
-    cut, starts = [_BRACKETS.fullmatch(t) for t in text], [_START.match(t) for t in text]
-    near, sides = np.zeros(len(keys)), [[0], [1]]
-    bins = all(cut) or all(isinstance(getattr(k, "left", None), Real) for k in keys)
-    if bins:  # the right ends before the left ones: pandas.cut moves the first left one, to include it
-        told = [m.groups() if m else (k.left, k.right) for k, m in zip(keys, cut, strict=True)]
-        near, sides = NEAR * np.where(np.isinf(regions.volumes), 0.0, regions.volumes), [[0, 1], [1], [0]]
-    elif all(starts):
-        told, sides = [(m[1], m[1]) for m in starts if m], [[0]]
-    elif all(type(k) in (int, float) for k in keys):
-        told = [(k, k) for k in keys]
-    else:
-        return None
-    numbers = np.array(told, dtype=np.float64)
-    counts = all(type(k) is int and 0 <= k <= 2 * len(keys) for k in keys) and values.index.name is None
-    for side in sides:
-        ends, found = limits[:, side], numbers[:, side]
-        if np.isclose(found, ends, rtol=0, atol=near[:, None]).all():
-            return np.arange(len(keys))
-        to, of = np.lexsort(ends.T), np.lexsort(found.T)
-        if np.isclose(found[of], ends[to], rtol=0, atol=near[to, None]).all():
-            if counts:  # numbers of the rows of a frame, or of half of it
-                raise InputError(
-                    f"{argument} has the index {listed(keys, 3)}, without a name, which may be the limits of the regions or numbers of "
-                    f"rows. Pass {argument}.to_numpy() if its rows are in the order of the regions; if they are limits, name the index: "
-                    f"{argument}.rename_axis('lower')."
-                )
-            if len(np.unique(ends, axis=0)) == len(ends):
-                return of[np.argsort(to)]
-            bins = True
-    if bins:
-        raise InputError(
-            f"{argument} is named by the intervals {listed(keys, 3)}, which are not those of the regions, each once (limits "
-            f"{listed(limits.tolist(), 3)}); make both from the same limits, or pass an array in the order of the regions."
-        )
-    return None
-
-
 def name_text(name: Any) -> str:
     """Write a name as text, a whole number without its point.
 
@@ -320,34 +214,3 @@ def name_text(name: Any) -> str:
     value = name.as_py() if hasattr(name, "as_py") else name
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return f"{value:.0f}" if whole else str(value).strip()
-
-
-def _carries(values: Any, names: list[str]) -> bool:
-    """Tell whether values are told of by age group: a key column, an index of text, or the ages themselves in any order."""
-    if isinstance(values, Mapping) or getattr(values, "shape", ())[1:] == (2,):
-        return True
-    keys = names_of(values)
-    return keys is not None and (any(isinstance(k, str) for k in keys) or {name_text(k) for k in keys} == set(names))
-
-
-def _named_by_text(values: Any, names: list[str], argument: str) -> Any:
-    """Write the index of a Series as text, as the names of polygons are; one that only counts stays where no name is its number."""
-    keys = row_keys(values)
-    if keys is None:
-        return values
-    counting = [str(i) for i in range(len(keys))]
-    if [name_text(k) for k in keys] == counting and (names == counting or set(names) != set(counting)):
-        return values
-    if names_of(values) is None:
-        raise InputError(
-            f"{argument} has an index that only counts from 0, and the polygons are named by the same numbers in another order "
-            f"({listed(names, 3)}). Pass {argument}.to_numpy() if its rows are in the order of the polygons; if its index are their "
-            "names, name or sort it so."
-        )
-    return _with_text(values)
-
-
-def _with_text(values: Any) -> Any:
-    """Write the index of a Series as text."""
-    keys = row_keys(values)
-    return values if keys is None else values.set_axis([name_text(k) for k in keys], axis=0)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis, name_text
-from crosslevel.data.checks import align_rows, as_numbers, check_finite, check_whole, names_of, read_list, row_keys
+from crosslevel.data.checks import align_rows, as_numbers, check_finite, check_whole, names_of, row_keys
 from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, Int64Array
@@ -215,7 +215,7 @@ class Intervals(_Sided):
         (array([ 0.,  5., 10., 15., 85.]), array([ 5., 10., 15., 16., inf]))
         """
         several = [groups] if isinstance(groups, str) or not isinstance(groups, Iterable) else list(groups)
-        limits = [_read_age(group, f"groups[{i}]") for i, group in enumerate(several)]
+        limits = [read_age(group, f"groups[{i}]") for i, group in enumerate(several)]
         if not limits:
             raise InputError("groups is empty; pass at least one age group, such as '18-25'.")
         lower, upper = np.array(limits).T
@@ -371,7 +371,7 @@ def _sine_integrals(s: FloatArray, t: FloatArray, center: float, half_width: flo
     return out * (np.where(width > 0, width, 1.0) / np.sqrt(half_width))[:, None]
 
 
-def _read_age(group: Any, argument: str) -> tuple[float, float]:
+def read_age(group: Any, argument: str) -> tuple[float, float]:
     """Read one age group: its first year, and the one after its last."""
     value = group.as_py() if hasattr(group, "as_py") else group
     text = f"{value:g}" if isinstance(value, float) else str(value).lower()
@@ -405,36 +405,24 @@ def _check_limits(
         first, last = np.isnan(s) & (t <= np.fmin.reduce(t)), np.isnan(t) & (s >= np.fmax.reduce(s))
         s, t = np.where(first, -np.inf, s), np.where(last, np.inf, t)
     for argument, x in (("lower", s), ("upper", t)):
-        if np.isnan(x).any():
+        bad = np.isnan(x) if open_ended else ~np.isfinite(x)
+        if bad.any():
             raise InputError(
-                f"{argument} is missing in row {_first(np.isnan(x))}; drop this region or give its limit. The last age group may have no "
-                "end: Intervals(..., open_ended=True), or Intervals.ages(['85+'])."
-            )
-        if np.isinf(x).any() and not open_ended:
-            raise InputError(
-                f"{argument} is infinite in row {_first(np.isinf(x))}; an open-ended region needs a finite limit beyond which "
-                "there is nothing, such as upper=105 for the last age group. Counts may keep their open end: "
-                "Intervals(..., open_ended=True) and BinnedCountGP().fit(..., tail=)."
+                f"{argument} is missing in row {_first(bad)}, or infinite: give a finite limit beyond which there is nothing, such as 105 "
+                "years. Counts may keep an open end: Intervals(..., open_ended=True), or Intervals.ages(['85+']), and fit(..., tail=)."
             )
     if (s > t).any():
         i = _first(s > t)
         raise InputError(
-            f"lower exceeds upper in {int((s > t).any(axis=-1).sum() if ndim > 1 else (s > t).sum()):,} region(s), first in row {i} "
-            f"({_row(s, i)} > {_row(t, i)}); pass the smaller limit first: (min, max)."
+            f"lower exceeds upper, first in row {i} ({_row(s, i)} > {_row(t, i)}); pass the smaller limit first: (min, max)."
         )
-    flat = s == t
-    for axis in read_list(point_axes, "point_axes"):
-        if not isinstance(axis, Integral) or not 0 <= int(axis) < s.shape[1]:
+    flat, axes = s == t, list(point_axes)
+    if axes:
+        if not all(isinstance(axis, Integral) and 0 <= axis < s.shape[1] for axis in axes) or not flat[:, axes].all():
             raise InputError(
-                f"point_axes={list(point_axes)!r} names axis {axis}; there are axes 0 to {s.shape[1] - 1}."
+                f"point_axes={axes!r} must be numbers of axes along which lower equals upper in every row."
             )
-        if not flat[:, axis].all():
-            i = _first(~flat[:, axis])
-            raise InputError(
-                f"axis {axis} is in point_axes but row {i} has lower {s[i, axis]:g} and upper {t[i, axis]:g}."
-            )
-    if len(point_axes):
-        flat[:, list(point_axes)] = False
+        flat[:, axes] = False
     if flat.any():
         i = _first(flat)
         raise InputError(

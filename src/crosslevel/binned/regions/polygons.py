@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from crosslevel.binned.regions.base import Regions, SineBasis
-from crosslevel.data.checks import check_kind, check_length, refuse_idle_arguments
-from crosslevel.data.planes import Plane, check_planes, place
+from crosslevel.data.checks import check_length, refuse_idle_arguments
+from crosslevel.data.planes import Plane, place
 from crosslevel.data.shapes import read_shapes, sound
 from crosslevel.data.signatures import checked
-from crosslevel.errors import CrosslevelWarning, InputError, listed
+from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_sines, ring_edges
 from crosslevel.typing import FloatArray, Int64Array
 
@@ -124,20 +124,6 @@ class Polygons(Regions):
         """Give the names of the polygons, or their numbers."""
         return {self.key or "polygon": list(self.names) if self.names is not None else list(range(len(self)))}
 
-    def find(self, names: Sequence[object]) -> Int64Array:
-        """Give the row numbers of named polygons.
-
-        Examples
-        --------
-        >>> Polygons([[[0, 0], [1, 0], [0, 1]]], names=["a"]).find(["a"])
-        array([0])
-        """
-        rows = {name: i for i, name in enumerate(self.names or ())}
-        missing = [n for n in names if str(n) not in rows]
-        if missing:
-            raise InputError(f"names has polygons that are not there ({listed(missing)}); pass names of .labels().")
-        return np.array([rows[str(n)] for n in names], dtype=np.int64)
-
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Integrate the functions of ``basis`` over each polygon, exactly, (n, m)."""
         return polygon_sines(self.edges, basis.center - basis.half_width, 2.0 * basis.half_width, basis.index)
@@ -145,24 +131,6 @@ class Polygons(Regions):
     def _take(self, rows: Int64Array) -> Self:
         names = None if self.names is None else [self.names[i] for i in rows]
         return replace(self, shapes=[self.shapes[i] for i in rows], names=names)
-
-    @classmethod
-    def join(cls, *sets: Polygons) -> Polygons:
-        """Put several sets into one; they must lie in one plane.
-
-        Examples
-        --------
-        >>> a, b = Polygons([[[0, 0], [1, 0], [0, 1]]]), Polygons([[[5, 5], [6, 5], [5, 6]]])
-        >>> len(Polygons.join(a, b))
-        2
-        """
-        if not sets:
-            raise InputError("join needs at least one set of polygons.")
-        for i, one in enumerate(sets):
-            check_kind(one, Polygons, f"sets[{i}]", "pass Polygons")
-        check_planes(*sets)
-        names = None if any(s.names is None for s in sets) else [n for s in sets for n in s.names or ()]
-        return replace(sets[0], shapes=[shape for s in sets for shape in s.shapes], names=names)
 
     def geojson(self) -> dict[str, Any]:
         """Give the polygons as a GeoJSON FeatureCollection in their own plane, for maps.

@@ -31,10 +31,6 @@ WIDE = {
 """What each column may be called."""
 LONG = {name: (name,) for name in ("candidate", "party", "candidatevotes", "mode", "office")}
 """Further columns of a file with a row for each candidate."""
-KANSAS_CITY, JACKSON = "2938000", "29095"
-"""The Election Lab counts Kansas City apart from the county it is in."""
-REPEATED = 3
-"""Counties of a state with equal votes that are no coincidence."""
 
 
 @checked
@@ -47,8 +43,7 @@ def read_county_votes(path: str | os.PathLike[str], year: int | None = None) -> 
         One CSV (or tab-delimited) file, in one of these layouts:
 
         - MIT Election Lab, ``countypres_2000-2020.csv`` and later: one row per candidate and, in some states, per mode
-          of voting. Modes are added up; where a row of the total stands beside them, it alone counts. Kansas City,
-          which is counted apart, is added to Jackson County.
+          of voting. Modes are added up; where a row of the total stands beside them, it alone counts.
         - wide, as in ``2020_US_County_Level_Presidential_Results.csv`` (tonmcg): ``county_fips`` or ``combined_fips``,
           ``votes_dem``, ``votes_gop``, ``total_votes``.
         - HuffPost 2012: ``fips``, ``votes_total``, ``obama12``, ``romney12``.
@@ -64,8 +59,7 @@ def read_county_votes(path: str | os.PathLike[str], year: int | None = None) -> 
     Warns
     -----
     CrosslevelWarning
-        When rows without a county code of 5 digits (overseas ballots, statewide write-ins) are left out, and when
-        counties of a state have the same votes.
+        When rows without a county code of 5 digits (overseas ballots, statewide write-ins) are left out.
 
     Examples
     --------
@@ -128,27 +122,19 @@ def _read(field: str, name: str | None) -> str:
     return f"cast({quoted(name)} as double)" if "votes" in field else text
 
 
-def _total(votes: str, which: str = "true") -> str:
-    """Write the SQL that adds votes up, to nothing where one is not said."""
-    return f"case when bool_and({votes} is not null) filter ({which}) then sum({votes}) filter ({which}) end"
+def _sum(party: str) -> str:
+    """Write the SQL that adds up a party's votes: those of its rows of totals, or of all modes of voting where it has none."""
+    own = f"lower(party) like '{party}%'"
+    return f"coalesce(sum(candidatevotes) filter ({own} and mode ilike 'total%'), sum(candidatevotes) filter ({own}))"
 
 
-_CANDIDATES = f"""
-    select fips, year, min(state) as state, min(county) as county, max(votes_total) as votes_total,
-        lower(party[:8]) as party, count(*) > count(distinct coalesce(mode, 'TOTAL')) as twice,
-        coalesce({_total("candidatevotes", "coalesce(mode, 'TOTAL') ilike 'total%'")}, {_total("candidatevotes")}) as votes
-    from people where office is null or office ilike '%president%'
-    group by fips, case when fips is null then concat(county, state) end, year, people.party, candidate"""
-_COUNTIES = f"""
-    select fips, year, min(state) as state, min(county) as county, max(votes_total) as votes_total,
-        {_total("votes", "party = 'democrat'")} as votes_dem, {_total("votes", "party = 'republic'")} as votes_rep,
-        bool_or(twice) filter (party in ('democrat', 'republic')) as twice
-    from ({_CANDIDATES}) group by fips, case when fips is null then concat(county, state) end, year"""
 BY_CANDIDATE = f"""
-    select case fips when '{KANSAS_CITY}' then '{JACKSON}' else fips end as fips, year, min(state) as state, min(county) as county,
-        {", ".join(f"{_total(votes)} as {votes}" for votes in ("votes_dem", "votes_rep", "votes_total"))}, bool_or(twice) as twice
-    from ({_COUNTIES}) group by 1, year, case when fips is null then county end order by 1, year"""
-"""Adds up modes of voting to a candidate's votes, where no row gives the total, and candidates to a county's."""
+    select fips, year, min(state) as state, min(county) as county, {_sum("democrat")} as votes_dem,
+        {_sum("republic")} as votes_rep, max(votes_total) as votes_total,
+        count(*) > count(distinct concat(candidate, '|', party, '|', mode)) as twice
+    from (select * replace (coalesce(mode, 'TOTAL') as mode) from people where office is null or office ilike '%president%')
+    group by fips, case when fips is null then concat(county, state) end, year order by fips, year"""
+"""Adds up the rows of candidates to those of counties."""
 
 
 def _checked(counties: pa.Table, path: object) -> pa.Table:
@@ -169,16 +155,6 @@ def _checked(counties: pa.Table, path: object) -> pa.Table:
             stacklevel=3,
         )
     found = counties.filter(known).select(SCHEMA.names)
-    alike = found.append_column("state_code", pc.utf8_slice_codeunits(found["fips"], 0, 2))
-    alike = alike.filter(pc.greater(alike["votes_total"], 0)).group_by(["state_code", "year", *SCHEMA.names[4:]])
-    most = max(alike.aggregate([([], "count_all")])["count_all"].to_pylist(), default=0)
-    if most >= REPEATED:
-        warnings.warn(
-            f"{path} gives {most:,} counties of one state the same votes, as files do that have a state's votes in the place of each "
-            "county's: they would be counted again and again. Keep one row for the state.",
-            CrosslevelWarning,
-            stacklevel=3,
-        )
     try:
         return found.cast(SCHEMA)
     except pa.ArrowInvalid as error:

@@ -27,8 +27,8 @@ WINDING = 0.22
 """How far a side's midpoint moves, at most, as a share of the side and of the way to the seed it moves to."""
 
 
-LEAST_SHARE, MOST_EFFECT = 1e-9, 100.0
-"""Of sampling and turnout; and on a logit, beyond which everybody does the same."""
+LEAST_SHARE, MOST_EFFECT, PLACE_SD = 1e-9, 100.0, 0.15
+"""Of sampling and turnout; on a logit, beyond which everybody does the same; and of the effects of places that neighbors do not share."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,6 @@ class Settings:
     turnout: float | None
     contextual: float
     spatial: float
-    place_sd: float
     entropy: int
 
     def __post_init__(self) -> None:
@@ -253,8 +252,8 @@ class Settings:
         check_between(self.sampling_rate, "sampling_rate", LEAST_SHARE, 1.0)
         if self.turnout is not None:
             check_between(self.turnout, "turnout", LEAST_SHARE, 1.0)
-        for name in ("contextual", "spatial", "place_sd"):
-            check_between(getattr(self, name), name, -MOST_EFFECT if name == "contextual" else 0.0, MOST_EFFECT)
+        check_between(self.contextual, "contextual", -MOST_EFFECT, MOST_EFFECT)
+        check_between(self.spatial, "spatial", 0.0, MOST_EFFECT)
 
 
 @dataclass(frozen=True)
@@ -265,14 +264,12 @@ class Plan:
     ----------
     country : Country
         Seeds, states and outlines.
-    regions, states : list of str
-        Keys of the regions (``R0001`` from the north) and the state (``S01``) of each.
+    regions : list of str
+        Keys of the regions (``R0001`` from the north).
     population : (n_regions,) int
         Adults.
     race : (n_regions, 4)
         Probability of each race.
-    minority : (n_regions,)
-        One minus the probability of the first race.
     women : (n_regions,)
         Probability of being a woman.
     youth, middle : (n_regions,)
@@ -286,10 +283,8 @@ class Plan:
     settings: Settings
     country: Country
     regions: list[str]
-    states: list[str]
     population: npt.NDArray[np.int64]
     race: FloatArray
-    minority: FloatArray
     women: FloatArray
     youth: FloatArray
     middle: FloatArray
@@ -298,13 +293,24 @@ class Plan:
     wealth: FloatArray
     place: FloatArray
 
+    @property
+    def states(self) -> list[str]:
+        """The state of each region, ``S01`` in the north."""
+        digits = max(2, len(str(min(self.settings.n_states, self.settings.n_regions))))
+        return [f"S{state + 1:0{digits}d}" for state in self.country.state]
+
+    @property
+    def minority(self) -> FloatArray:
+        """One minus the probability of the first race."""
+        return 1.0 - self.race[:, 0]
+
 
 def region_rng(settings: Settings, region: int) -> np.random.Generator:
     """Make the generator that belongs to one region (-1: to the plan), whatever else was drawn before.
 
     Examples
     --------
-    >>> settings = Settings(4, 10, 2, 0.1, None, 1.0, 0.35, 0.15, entropy=0)
+    >>> settings = Settings(4, 10, 2, 0.1, None, 1.0, 0.35, entropy=0)
     >>> bool(region_rng(settings, 2).random() == region_rng(settings, 2).random())
     True
     """
@@ -316,7 +322,7 @@ def plan_nation(settings: Settings) -> Plan:
 
     Examples
     --------
-    >>> plan = plan_nation(Settings(4, 10, 2, 0.1, None, 1.0, 0.35, 0.15, entropy=0))
+    >>> plan = plan_nation(Settings(4, 10, 2, 0.1, None, 1.0, 0.35, entropy=0))
     >>> plan.regions, plan.race.shape
     (['R0001', 'R0002', 'R0003', 'R0004'], (4, 4))
     """
@@ -332,16 +338,14 @@ def plan_nation(settings: Settings) -> Plan:
     middle = np.clip(0.3 + 0.1 * smooth_field(country.xy, 0.3, rng) + 0.06 * rng.normal(size=n), 0.0, 0.9)
     women = np.clip(0.515 + 0.016 * rng.normal(size=n), 0.3, 0.7)
     smooth = 0.9 * smooth_field(country.xy, 0.4, rng) - 0.5 * settings.contextual * _standard(minority)
-    place = settings.spatial * smooth + settings.place_sd * rng.normal(size=n)
-    digits, state_digits = max(4, len(str(n))), max(2, len(str(n_states)))
+    place = settings.spatial * smooth + PLACE_SD * rng.normal(size=n)
+    digits = max(4, len(str(n)))
     return Plan(
         settings=settings,
         country=country,
         regions=[f"R{i + 1:0{digits}d}" for i in range(n)],
-        states=[f"S{s + 1:0{state_digits}d}" for s in country.state],
         population=_population(settings, rng),
         race=race,
-        minority=minority,
         women=women,
         youth=youth,
         middle=middle,

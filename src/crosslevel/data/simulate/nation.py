@@ -138,7 +138,6 @@ def nation(
     turnout: float | None = None,
     contextual: float = 0.25,
     spatial: float = 0.2,
-    place_sd: float = 0.15,
     random_state: RandomState = 0,
 ) -> Nation:
     """Simulate a nation whose regions differ as those of the United States do, and whose truth is known.
@@ -160,8 +159,6 @@ def nation(
         than any survey: where minorities are many, everybody votes otherwise.
     spatial : float
         Standard deviation of the smooth place effect, in log odds.
-    place_sd : float
-        Standard deviation of the place effect that neighbors do not share.
     random_state : int, None, Generator or RandomState
         Seed. Each region has a stream of its own, so the answer does not depend on how the work is cut.
 
@@ -199,7 +196,7 @@ def nation(
     - f = race (-0.95, 1.2, 0.2, 0) + education (-0.5, -0.35, -0.05, 0.4, 0.8 for the first race; 0.15, 0.1, 0, -0.1,
       -0.15 for others)
       + urban (0.4 first race, 0.15 others) + 0.7 cos(2.5 pi c) + [woman] (0.2 + 0.5 (1 - c)) + z (0.25 z - 0.1) - 0.25;
-    - a_i = spatial * (0.9 smooth field - 0.5 contextual * standardized m_i) + place_sd * noise;
+    - a_i = spatial * (0.9 smooth field - 0.5 contextual * standardized m_i) + 0.15 noise;
     - b_i = -1.2 (m_i - 0.35) for the first race and -0.5 (m_i - 0.35) for others, + 0.5 s_i.
 
     So age and income act non-monotonely, race and education interact, and where minorities are many everybody votes
@@ -222,17 +219,8 @@ def nation(
     >>> world.places.column_names
     ['region', 'state', 'lon', 'lat', 'dem', 'votes', 'population']
     """
-    settings = Settings(
-        n_regions,
-        people_per_region,
-        n_states,
-        sampling_rate,
-        turnout,
-        contextual,
-        spatial,
-        place_sd,
-        read_seed(random_state),
-    )
+    known = (n_regions, people_per_region, n_states, sampling_rate, turnout, contextual, spatial)
+    settings = Settings(*known, entropy=read_seed(random_state))
     plan = plan_nation(settings)
     draws = [draw_region(plan, i) for i in range(n_regions)]
     counts = np.stack([counted for counted, _ in draws], axis=1)

@@ -55,7 +55,7 @@ def draw_region(plan: Plan, i: int) -> tuple[npt.NDArray[np.int64], dict[str, np
     Examples
     --------
     >>> from crosslevel.data.simulate.map import Settings, plan_nation
-    >>> plan = plan_nation(Settings(4, 10, 2, 0.1, None, 1.0, 0.35, 0.15, entropy=0))
+    >>> plan = plan_nation(Settings(4, 10, 2, 0.1, None, 1.0, 0.35, entropy=0))
     >>> (population, voters, _), people = draw_region(plan, 2)
     >>> bool(population.sum() == plan.population[2] == voters.sum())
     True

@@ -64,17 +64,20 @@ def candidate_of_choice(
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological import rxc
-    >>> people = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
-    >>> votes = {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
-    >>> found = candidate_of_choice(rxc(people, votes))
+    >>> data = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
+    >>> data |= {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
+    >>> counts = Counts(data, groups=["young", "old"], outcomes=["yes", "no"])
+    >>> found = candidate_of_choice(rxc(counts))
     >>> found["outcome"].tolist(), found["rank"].tolist()
     (['yes', 'no', 'no', 'yes'], [1, 2, 1, 2])
     >>> bool(found["probability_first"][2] > 0.99)
     True
     >>> from crosslevel.ecological import neighborhood
-    >>> votes = {"yes": [9, 17, 25, 27, 15, 26], "no": [21, 23, 15, 13, 15, 14], "did_not_vote": [70, 60, 60, 60, 70, 60]}
-    >>> candidate_of_choice(neighborhood(people, votes)).diagnostics["findings"][0]
+    >>> data |= {"yes": [9, 17, 25, 27, 15, 26], "no": [21, 23, 15, 13, 15, 14], "did_not_vote": [70, 60, 60, 60, 70, 60]}
+    >>> counts = Counts(data, groups=["young", "old"], outcomes=["yes", "no", "did_not_vote"])
+    >>> candidate_of_choice(neighborhood(counts)).diagnostics["findings"][0]
     'young: yes, with 0.234 of everybody in the group, leads no by 0.079.'
     """
     cells = cells_of(result)

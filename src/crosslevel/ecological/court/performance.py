@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks
-from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.choice import UNDETERMINED, describe_probability
 from crosslevel.ecological.court.reporting import (
     interval_columns,
@@ -27,64 +26,10 @@ from crosslevel.typing import BoolArray, FloatArray, IntArray
 ONE = "the district"
 
 
-@checked
 def performance(
-    study: PolarizationStudy,
-    districts: Mapping[Any, Sequence[object]] | Sequence[object],
-    group: str,
-    *,
-    level: float = 0.95,
+    study: PolarizationStudy, districts: Mapping[Any, Sequence[object]] | Sequence[object], group: str, level: float
 ) -> Estimates:
-    """Count the votes of every contest again in proposed districts, and give the probability that the group's candidate has most there.
-
-    The votes of the precincts of a district are counted, so who has most of them is certain. Whom the group chose is not: the
-    probability is the share of the joint draws of the leading method in which the group's candidate of choice, in the whole area
-    studied, is the one who has most votes in the district.
-
-    Parameters
-    ----------
-    study : PolarizationStudy
-        Made by :func:`rpv`.
-    districts : sequence of units, or mapping of district to units
-        The names of the precincts of a proposed district, or of several.
-    group : str
-        The group whose candidates are asked for.
-    level : float, default 0.95
-        Level of the intervals, and least probability of a candidate of choice.
-
-    Returns
-    -------
-    Estimates
-        Keys ``district``, ``contest``. ``estimate`` is the vote share in the district of the candidate who is the group's choice;
-        interval and ``probability_wins`` are over the draws of whom it chose. ``candidate`` is the most probable choice, null
-        where its probability is below ``level``; ``share`` and ``lead`` its votes and lead in the district, ``winner`` who received the
-        most votes there (null where the vote is tied), ``won`` whether that is the candidate. ``group_people`` and
-        ``group_voters`` are the shares of the group among the people of the district and, by the leading method, among its voters;
-        ``support`` and ``others_support`` the shares of the group's and of all other voters of the district with that candidate.
-        ``diagnostics["findings"]`` counts the
-        contests in which the candidate received the most votes.
-
-    See Also
-    --------
-    rpv : makes the study.
-
-    Notes
-    -----
-    This is the reconstituted election of redistricting cases. It says what these electorates did, not what another would do: turnout and
-    candidates are those of each contest.
-
-    Examples
-    --------
-    >>> from crosslevel.ecological import rpv
-    >>> precincts = {
-    ...     "name": list("abcdefgh"), "Black": [10, 40, 70, 90, 20, 55, 30, 80], "white": [90, 60, 30, 10, 80, 45, 70, 20],
-    ...     "Ames": [14, 28, 42, 51, 19, 36, 24, 47], "Brown": [56, 39, 23, 12, 50, 30, 44, 17],
-    ... }
-    >>> study = rpv(precincts, ["Black", "white"], {"Mayor": ["Ames", "Brown"]}, "name", methods=["rxc"])
-    >>> found = performance(study, {"north": ["c", "d", "h"], "south": ["a", "e", "g"]}, "Black")
-    >>> found["winner"].tolist(), (found["probability_wins"] > 0.95).tolist()
-    (['Ames', 'Brown'], [True, False])
-    """
+    """Count the votes of every contest again in proposed districts, as :meth:`PolarizationStudy.performance` documents."""
     level = checks.check_level(level)
     if group not in study.groups:
         raise unknown_name("group", group, list(study.groups), "group")
@@ -109,7 +54,7 @@ def performance(
         level=level if drawn else None,
         interval=f"quantiles of {len(lead.draws):,} draws of the group's choice" if lead.draws is not None else "none",
         provenance=Provenance.of(
-            call=f"crosslevel.ecological.performance({study.provenance.call}, districts, group={group!r}, level={level!r})",
+            call=f"{study.provenance.call}.performance(districts, group={group!r}, level={level!r})",
             seed=study.provenance.seed,
             data=study.provenance.data,
         ),
@@ -134,11 +79,11 @@ def _inside(contest: ContestStudy, district: object, units: Sequence[object]) ->
         )
     tables, wanted = contest.tables, set(units)
     here = np.array([u in wanted for u in tables.units], dtype=np.bool_)
-    known, out = set(tables.units), {*tables.dropped, *tables.left_out}
+    known, out = set(tables.units), set(tables.left_out)
     lost = [u for u in dict.fromkeys(units) if u not in known]
     for unit in lost:
         if unit not in out:
-            named = [*tables.units, *tables.dropped, *tables.left_out]
+            named = [*tables.units, *tables.left_out]
             raise unknown_name(f"districts[{district!r}]", unit, named, "unit")
     if not here.any():
         raise InputError(

@@ -81,10 +81,12 @@ def polarization(
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological import rxc
-    >>> people = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
-    >>> votes = {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
-    >>> found = polarization(rxc(people, votes), groups=("young", "old"), outcome="yes", threshold=0.2)
+    >>> data = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
+    >>> data |= {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
+    >>> counts = Counts(data, groups=["young", "old"], outcomes=["yes", "no"])
+    >>> found = polarization(rxc(counts), groups=("young", "old"), outcome="yes", threshold=0.2)
     >>> found.diagnostics["findings"]
     ['young choose yes, old choose no, by shares of everybody in the group; their candidates of choice differ (probability above 0.9975).']
     >>> bool(found["lower"][0] <= found["conf_low"][0] <= found["estimate"][0])
@@ -183,10 +185,12 @@ def margin(
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological import rxc
-    >>> people = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
-    >>> votes = {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
-    >>> found = margin(rxc(people, votes), outcomes=("yes", "no"))
+    >>> data = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
+    >>> data |= {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
+    >>> counts = Counts(data, groups=["young", "old"], outcomes=["yes", "no"])
+    >>> found = margin(rxc(counts), outcomes=("yes", "no"))
     >>> (found["estimate"] > 0).tolist(), found.diagnostics["bounds"]
     ([True, False], 'sharp')
     """

@@ -274,8 +274,10 @@ def denominator_of(result: Estimates) -> str:
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological import among_voters, neighborhood
-    >>> found = neighborhood({"young": [60, 20], "old": [40, 80]}, {"yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]})
+    >>> data = {"young": [60, 20], "old": [40, 80], "yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]}
+    >>> found = neighborhood(Counts(data, groups=["young", "old"], outcomes=["yes", "no", "did not vote"]))
     >>> denominator_of(found), denominator_of(among_voters(found))
     ('of everybody in the group', "of the group's voters")
     """

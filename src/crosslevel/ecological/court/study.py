@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from crosslevel.data.margins import UnitTables
+from crosslevel.data.shares import OTHER
+from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.choice import UNDETERMINED, candidate_of_choice, describe_probability
 from crosslevel.ecological.court.polarization import margin, polarization
 from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.voters import among_voters, turnout
 from crosslevel.ecological.tables.compare import side_by_side
-from crosslevel.ecological.tables.unit_tables import UnitTables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
 STAYED = "did not vote"
-OTHER_CANDIDATES = "other candidates"
+OTHER_CANDIDATES = OTHER["outcomes"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class ContestStudy:
     left_out : dict of method to str
         Methods that could not answer, and why.
     cells : (n_units, n_groups, n_outcomes) or None
-        Counts of every unit by the leading method, where it has units; for :func:`performance`.
+        Counts of every unit by the leading method, where it has units; for :meth:`PolarizationStudy.performance`.
     """
 
     name: str
@@ -160,6 +162,60 @@ class PolarizationStudy:
     def sentences(self) -> tuple[str, ...]:
         """Say the findings: first over all contests, then contest by contest."""
         return (*describe_tally(self.tally, self.reference), *describe_summary(self.summary, self.reference))
+
+    @checked
+    def performance(
+        self, districts: Mapping[Any, Sequence[object]] | Sequence[object], group: str, *, level: float = 0.95
+    ) -> Estimates:
+        """Count the votes of every contest again in proposed districts, and give the probability that the group's candidate has most there.
+
+        The votes of the precincts of a district are counted, so who has most of them is certain. Whom the group chose is not: the
+        probability is the share of the joint draws of the leading method in which the group's candidate of choice, in the whole area
+        studied, is the one who has most votes in the district.
+
+        Parameters
+        ----------
+        districts : sequence of units, or mapping of district to units
+            The names of the precincts of a proposed district, or of several.
+        group : str
+            The group whose candidates are asked for.
+        level : float, default 0.95
+            Level of the intervals, and least probability of a candidate of choice.
+
+        Returns
+        -------
+        Estimates
+            Keys ``district``, ``contest``. ``estimate`` is the vote share in the district of the candidate who is the group's choice;
+            interval and ``probability_wins`` are over the draws of whom it chose. ``candidate`` is the most probable choice, null
+            where its probability is below ``level``; ``share`` and ``lead`` its votes and lead in the district, ``winner`` who received the
+            most votes there (null where the vote is tied), ``won`` whether that is the candidate. ``group_people`` and
+            ``group_voters`` are the shares of the group among the people of the district and, by the leading method, among its voters;
+            ``support`` and ``others_support`` the shares of the group's and of all other voters of the district with that candidate.
+            ``diagnostics["findings"]`` counts the
+            contests in which the candidate received the most votes.
+
+        Notes
+        -----
+        This is the reconstituted election of redistricting cases. It says what these electorates did, not what another would do:
+        turnout and candidates are those of each contest.
+
+        Examples
+        --------
+        >>> from crosslevel import Counts
+        >>> from crosslevel.ecological import rpv
+        >>> precincts = {
+        ...     "name": list("abcdefgh"), "Black": [10, 40, 70, 90, 20, 55, 30, 80], "white": [90, 60, 30, 10, 80, 45, 70, 20],
+        ...     "Ames": [14, 28, 42, 51, 19, 36, 24, 47], "Brown": [56, 39, 23, 12, 50, 30, 44, 17],
+        ... }
+        >>> counts = Counts(precincts, unit="name", groups=["Black", "white"])
+        >>> study = rpv(counts, {"Mayor": ["Ames", "Brown"]}, methods=["rxc"])
+        >>> found = study.performance({"north": ["c", "d", "h"], "south": ["a", "e", "g"]}, "Black")
+        >>> found["winner"].tolist(), (found["probability_wins"] > 0.95).tolist()
+        (['Ames', 'Brown'], [True, False])
+        """
+        from crosslevel.ecological.court.performance import performance
+
+        return performance(self, districts, group, level)
 
 
 def study_of_contest(

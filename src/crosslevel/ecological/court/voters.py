@@ -64,10 +64,11 @@ def among_voters(
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological import neighborhood
-    >>> people = {"young": [60, 20], "old": [40, 80]}
-    >>> votes = {"yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]}
-    >>> found = among_voters(neighborhood(people, votes))
+    >>> data = {"young": [60, 20], "old": [40, 80], "yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]}
+    >>> counts = Counts(data, groups=["young", "old"], outcomes=["yes", "no", "did not vote"])
+    >>> found = among_voters(neighborhood(counts))
     >>> found["estimate"].round(3).tolist(), found["voters"].tolist()
     ([0.478, 0.522, 0.333, 0.667], [46.0, 46.0, 84.0, 84.0])
     """
@@ -101,10 +102,11 @@ def turnout(
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological import neighborhood
-    >>> people = {"young": [60, 20], "old": [40, 80]}
-    >>> votes = {"yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]}
-    >>> found = turnout(neighborhood(people, votes))
+    >>> data = {"young": [60, 20], "old": [40, 80], "yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]}
+    >>> counts = Counts(data, groups=["young", "old"], outcomes=["yes", "no", "did not vote"])
+    >>> found = turnout(neighborhood(counts))
     >>> found["estimate"].round(3).tolist(), found["lower"].round(3).tolist()
     ([0.575, 0.7], [0.125, 0.5])
     """

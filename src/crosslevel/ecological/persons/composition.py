@@ -214,7 +214,7 @@ def known_shares(margins: Any, by: str, keys: Sequence[object], bins: Bins) -> F
         Places, in order.
     bins : Bins
     """
-    found = read_by_key(margins, keys, "margins", key=by, repair=", or leave these places out").columns
+    found = read_by_key(margins, keys, "margins", key=by, repair=", or leave these places out")[0]
     columns = dict(zip(bins.names, bins.encoder.columns, strict=True))
     shares: list[FloatArray] = []
     for name, size in zip(bins.names, bins.sizes, strict=True):

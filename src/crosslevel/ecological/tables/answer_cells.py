@@ -65,8 +65,10 @@ def cells_of(result: object) -> Cells:
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological.tables.baselines import neighborhood
-    >>> found = neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> data = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+    >>> found = neighborhood(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> cells_of(found).row.tolist(), cells_of(found).grid(found["count"])[0, 1].tolist()
     ([[[0, 1], [2, 3]]], [58.0, 22.0])
     """
@@ -155,10 +157,10 @@ def answered_units(result: Estimates) -> list[AnsweredUnits]:
 
     Examples
     --------
+    >>> from crosslevel import Counts
     >>> from crosslevel.ecological import goodman
-    >>> people = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10]}
-    >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
-    >>> found = answered_units(goodman(people, votes))[0]
+    >>> data = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10], "yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
+    >>> found = answered_units(goodman(Counts(data, groups=["young", "old"], outcomes=["yes", "no"])))[0]
     >>> found.X[:, 0].tolist(), found.T[:, 0].tolist()
     ([10.0, 40.0, 70.0, 90.0], [24.0, 36.0, 48.0, 56.0])
     """

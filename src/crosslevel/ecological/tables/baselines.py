@@ -1,24 +1,25 @@
 """Answers without a model of rates: the method of bounds, the neighborhood model, homogeneous units.
 
-Each function takes counts (units x groups, units x outcomes) and answers with one table: a row per group and outcome,
+Each function takes :class:`crosslevel.Counts` and answers with one table: a row per group and outcome,
 `estimate` being the share of the group with that outcome, the deterministic bounds beside it, and ``.units`` the same
 for every unit, with its margins: ``people`` of the group and ``outcome_total`` of the outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
 
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.data.counts import Counts
+from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 
 
-def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
+@checked
+def bounds(counts: Counts) -> Estimates:
     """Give the deterministic bounds: what the margins imply with certainty (Duncan and Davis 1953).
 
     The columns ``lower`` and ``upper`` bound the share of each group with each outcome. ``estimate`` is their midpoint, for
@@ -28,10 +29,7 @@ def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] |
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    units : sequence, optional
-        Names of the units.
+    counts : Counts
 
     Returns
     -------
@@ -49,17 +47,18 @@ def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] |
 
     Examples
     --------
-    >>> found = bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> data = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+    >>> found = bounds(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> found["lower"].round(3).tolist(), found["upper"].round(3).tolist()
     ([0.167, 0.583, 0.625, 0.0], [0.417, 0.833, 1.0, 0.375])
     """
-    call = ("bounds", locals())
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     midpoint = (tables.bounds.low + tables.bounds.high) / 2
-    return cell_estimates(tables, midpoint, method="bounds (Duncan-Davis)", call=call)
+    return lay_out(counts, ("bounds", {}), Answer(midpoint, "bounds (Duncan-Davis)"))
 
 
-def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
+@checked
+def neighborhood(counts: Counts) -> Estimates:
     """Estimate by the neighborhood model: everybody behaves like their unit, whatever their group.
 
     The naive baseline: in each unit every group has the unit's own outcome shares. It respects all totals and bounds and
@@ -67,10 +66,7 @@ def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[obj
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    units : sequence, optional
-        Names of the units.
+    counts : Counts
 
     Returns
     -------
@@ -84,30 +80,25 @@ def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[obj
 
     Examples
     --------
-    >>> found = neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> data = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+    >>> found = neighborhood(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> found["estimate"].tolist()
     [0.35, 0.65, 0.725, 0.275]
     """
-    call = ("neighborhood", locals())
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     cells = tables.X[:, :, None] * tables.T[:, None, :] / tables.N[:, None, None]
-    method = "neighborhood (everybody behaves like their unit)"
-    return cell_estimates(tables, cells, method=method, call=call)
+    return lay_out(counts, ("neighborhood", {}), Answer(cells, "neighborhood (everybody behaves like their unit)"))
 
 
-def homogeneous(
-    groups: object, outcomes: object = None, *, threshold: float = 0.8, units: Sequence[object] | None = None
-) -> Estimates:
+@checked
+def homogeneous(counts: Counts, threshold: float = 0.8) -> Estimates:
     """Estimate each group from its homogeneous units, in which it is at least ``threshold`` of the people.
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
+    counts : Counts
     threshold : float, default 0.8
         Least share of a group in a unit that stands for it; above one half.
-    units : sequence, optional
-        Names of the units.
 
     Returns
     -------
@@ -117,15 +108,13 @@ def homogeneous(
 
     Examples
     --------
-    >>> people = {"young": [95, 50, 5], "old": [5, 50, 95]}
-    >>> votes = {"yes": [60, 50, 20], "no": [40, 50, 80]}
-    >>> homogeneous(people, votes, threshold=0.9)["estimate"].tolist()
+    >>> data = {"young": [95, 50, 5], "old": [5, 50, 95], "yes": [60, 50, 20], "no": [40, 50, 80]}
+    >>> homogeneous(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]), threshold=0.9)["estimate"].tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
-    call = ("homogeneous", locals())
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0.5 < float(threshold) <= 1:
         raise InputError(f"threshold={threshold!r} is not a share above 0.5; pass for example 0.8 or 0.9.")
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     pure = (tables.X / tables.N[:, None] >= threshold).astype(float)
     people = pure.T @ tables.N
     rates = np.divide(
@@ -136,12 +125,11 @@ def homogeneous(
     )
     used = pure.sum(axis=0).astype(np.int64)
     without = [g for g, n in zip(tables.groups, used, strict=True) if n == 0]
-    return cell_estimates(
-        tables,
+    found = Answer(
         rates * tables.X[:, :, None],
         method=f"homogeneous units, {threshold:g} or more of one group",
-        call=call,
         columns={"units_used": np.repeat(used[:, None], len(tables.outcomes), axis=1)},
         diagnostics={"threshold": float(threshold), "units_used": int(used.sum())},
         warnings=(f"No unit is homogeneous for {listed(without)}: null.",) if without else (),
     )
+    return lay_out(counts, ("homogeneous", {"threshold": threshold}), found)

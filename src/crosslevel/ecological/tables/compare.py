@@ -12,9 +12,10 @@ import numpy as np
 
 from crosslevel import ecological
 from crosslevel.data import checks
+from crosslevel.data.counts import Counts
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
+from crosslevel.ecological.tables.layout import describe_call
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import Progress
@@ -27,11 +28,9 @@ COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "
 
 @checked
 def compare(
-    groups: object,
-    outcomes: object = None,
+    counts: Counts,
     methods: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("bounds", "neighborhood", "goodman", "rxc_em", "rxc"),
     *,
-    units: Sequence[object] | None = None,
     level: float = 0.95,
     progress: Progress | None = None,
 ) -> Estimates:
@@ -39,13 +38,10 @@ def compare(
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
+    counts : Counts
     methods : sequence of str, or mapping of str to options
         Names of functions of ``crosslevel.ecological``; a mapping gives each its options,
-        ``{"rxc": {"symmetric": True}, "rxc_em": {}}``.
-    units : sequence, optional
-        Names of the units.
+        ``{"rxc": {"kind": "votes"}, "rxc_em": {}}``.
     level : float, default 0.95
         Level of the intervals of those methods that have one.
     progress : bool or callable, optional
@@ -58,9 +54,8 @@ def compare(
 
     Examples
     --------
-    >>> people = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10]}
-    >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
-    >>> both = compare(people, votes, methods=["neighborhood", "goodman"])
+    >>> data = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10], "yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
+    >>> both = compare(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]), methods=["neighborhood", "goodman"])
     >>> both.select(group="young", outcome="yes")["estimate"].round(3).tolist()
     [0.48, 0.6]
     """
@@ -71,20 +66,20 @@ def compare(
     for name in chosen:
         if name not in METHODS:
             raise unknown_name("methods", name, list(METHODS), "method")
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     answers, seconds = {}, {}
     with count_steps(progress, "Comparing methods", len(chosen)) as step:
         for name, options in chosen.items():
             begun = time.perf_counter()
-            answers[name] = _run(name, tables, level, options)
+            answers[name] = _run(name, counts, level, options)
             seconds[name] = round(time.perf_counter() - begun, 3)
             if step is not None:
                 step()
     made = side_by_side(answers, "Share of each group with each outcome, by method")
-    call = f"crosslevel.ecological.compare(groups, outcomes, methods={methods!r}, level={level!r})"
+    call = describe_call("compare", counts, {"methods": methods, "level": level})
     return replace(
         made,
-        provenance=Provenance.of(call=call, data=tables.fingerprints),
+        provenance=Provenance.of(call=call, data=tables.data),
         diagnostics={"units": len(tables.units), "seconds": seconds, **made.diagnostics},
     )
 
@@ -141,19 +136,19 @@ def describe_comparison(answers: Mapping[str, Estimates]) -> str:
     return "comparison: " + ", ".join(said)
 
 
-def _run(name: str, tables: UnitTables, level: float, options: Mapping[str, Any]) -> Estimates:
+def _run(name: str, counts: Counts, level: float, options: Mapping[str, Any]) -> Estimates:
     function: Callable[..., Estimates] = getattr(ecological, name)
     if not isinstance(options, Mapping):
         raise InputError(f"methods[{name!r}] is {options!r}, not a mapping of options; pass {{}} for none.")
     if "pool" in options:
         raise InputError("methods: pool= has no place in a comparison of one district; call rxc(pool=...) by itself.")
-    known = [o for o in inspect.signature(function).parameters if o not in ("groups", "outcomes", "units", "pool")]
+    known = [o for o in inspect.signature(function).parameters if o not in ("counts", "pool")]
     for option in options:
         if option not in known:
             raise unknown_name(f"methods[{name!r}]", option, known, "option")
     # a bounded regression has no interval
     own_level = {"level": level} if "level" in known and not options.get("bounded") else {}
     try:
-        return function(tables, None, **{**own_level, **options})
+        return function(counts, **{**own_level, **options})
     except (InputError, ConvergenceError) as error:
         raise type(error)(f"methods={name!r}: {error}") from error

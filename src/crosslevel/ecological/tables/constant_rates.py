@@ -7,16 +7,15 @@ approximation of Hermosilla, Ubilla and others (fastei).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
 
 from crosslevel.data import checks
+from crosslevel.data.counts import Counts
 from crosslevel.data.signatures import checked
-from crosslevel.ecological.tables.layout import cell_estimates
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.ecological.tables.raking import rake_units
-from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
@@ -24,13 +23,7 @@ from crosslevel.typing import FloatArray
 
 @checked
 def rxc_em(
-    groups: object,
-    outcomes: object = None,
-    *,
-    tol: float = 1e-4,
-    max_iterations: int = 10_000,
-    units: Sequence[object] | None = None,
-    allow_unconverged: bool = False,
+    counts: Counts, *, tol: float = 1e-4, max_iterations: int = 10_000, allow_unconverged: bool = False
 ) -> Estimates:
     """Estimate R x C tables by multinomial expectation-maximization.
 
@@ -41,13 +34,10 @@ def rxc_em(
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
+    counts : Counts
     tol : float, default 1e-4
         Stop when no rate moves by more than this in one iteration.
     max_iterations : int, default 10,000
-    units : sequence, optional
-        Names of the units.
     allow_unconverged : bool, default False
         Answer with a warning, and ``diagnostics["converged"]`` false, instead of raising an error.
 
@@ -67,13 +57,12 @@ def rxc_em(
 
     Examples
     --------
-    >>> people = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10]}
-    >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
-    >>> rxc_em(people, votes, tol=1e-9)["estimate"].round(3).tolist()
+    >>> data = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10], "yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
+    >>> rxc_em(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]), tol=1e-9)["estimate"].round(3).tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
     call = ("rxc_em", locals())
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise InputError(f"tol={tol!r} is not a number between 0 and 1; pass 1e-4, or 1e-6 for convergence.")
     X, T = tables.X, tables.T
@@ -84,14 +73,13 @@ def rxc_em(
     if moved > tol and not allow_unconverged:
         raise ConvergenceError(unfinished)
     raked = rake_units(cells, cells.sum(axis=0), X, T * (X.sum(axis=1) / T.sum(axis=1))[:, None])
-    return cell_estimates(
-        tables,
+    found = Answer(
         raked,
         method=f"multinomial EM, stopped at {tol:g}",
-        call=call,
         diagnostics={"converged": moved <= tol, "iterations": n_iterations, "tol": float(tol)},
         warnings=(f"Not converged: {unfinished}",) if moved > tol else (),
     )
+    return lay_out(counts, call, found)
 
 
 def _iterate(X: FloatArray, T: FloatArray, tol: float, max_iterations: int) -> tuple[FloatArray, int, float]:

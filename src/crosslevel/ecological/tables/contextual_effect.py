@@ -8,6 +8,8 @@ Uncertainty of the contextual slope in draws of the district: each is moved as f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -49,11 +51,18 @@ class ContextualEffect:
         return np.asarray(np.exp(self.b * self.H))
 
 
-def check_slope(slope: object, sd: object) -> tuple[float, float]:
-    """Check the contextual slope and its standard deviation."""
+def read_slope(given: Any, sd: float = SLOPE_SD) -> tuple[float, float]:
+    """Read the contextual slope, with its standard deviation where it is given too.
+
+    Examples
+    --------
+    >>> read_slope(0.2), read_slope((0, 0))
+    ((0.2, 0.1), (0.0, 0.0))
+    """
+    slope, error = (given, sd) if isinstance(given, Real | str) else tuple(given)
     return (
         checks.check_between(slope, "contextual_slope", *SLOPE_RANGE),
-        checks.check_between(sd, "contextual_slope_sd", *SLOPE_SD_RANGE),
+        checks.check_between(error, "contextual_slope (its standard deviation)", *SLOPE_SD_RANGE),
     )
 
 

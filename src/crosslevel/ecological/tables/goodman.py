@@ -8,21 +8,17 @@ times n / (n - R)).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 
-from crosslevel.data import checks
+from crosslevel.data import checks, frames
+from crosslevel.data.counts import Counts
+from crosslevel.data.margins import UnitTables
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.quantities import goodman_fit
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
-from crosslevel.ecological.tables.cleaning import check_choice
-from crosslevel.ecological.tables.covariates import unit_values
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import listed
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
@@ -33,15 +29,7 @@ SUMS_WEIGHT = 1e4
 
 
 @checked
-def goodman(
-    groups: object,
-    outcomes: object = None,
-    *,
-    units: Sequence[object] | None = None,
-    weights: str | npt.ArrayLike = "population",
-    level: float = 0.95,
-    bounded: bool = False,
-) -> Estimates:
+def goodman(counts: Counts, *, weights: str = "population", level: float = 0.95, bounded: bool = False) -> Estimates:
     """Estimate by Goodman's ecological regression of outcome shares on group shares, with robust standard errors.
 
     The share of each group with each outcome is assumed to be unrelated to the composition of its unit. Where that
@@ -50,14 +38,10 @@ def goodman(
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    units : sequence, optional
-        Names of the units.
-    weights : {"population", "equal"} or array, default "population"
-        Weight of each unit in the regression, an array having one per row of ``groups`` (per unit of checked tables), a Series with
-        the names of the units in its index in any order. The choice can matter more than the interval is wide: it stands in
-        ``method`` and ``diagnostics``.
+    counts : Counts
+    weights : {"population", "equal"} or str, default "population"
+        Weight of each unit in the regression, or the column of the data that holds it. The choice can matter more than the interval is
+        wide: it stands in ``method`` and ``diagnostics``.
     level : float, default 0.95
         Level of the intervals (Student t with n_units - n_groups degrees of freedom). Not with ``bounded``.
     bounded : bool, default False
@@ -76,18 +60,16 @@ def goodman(
 
     Examples
     --------
-    >>> young = [10, 40, 70, 90]
-    >>> people = {"young": young, "old": [100 - y for y in young]}
-    >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
-    >>> goodman(people, votes)["estimate"].round(6).tolist()
+    >>> data = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10], "yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
+    >>> goodman(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))["estimate"].round(6).tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
     call = ("goodman", locals())
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     level = checks.check_level(level)
     if bounded:
         checks.refuse_idle_arguments(goodman, {"level": level}, "with bounded=True, which has no interval")
-    w, said = _unit_weights(tables, weights, groups)
+    w, said = _unit_weights(counts, weights)
     used, N = w > 0, tables.N[:, None]
     x, t = (tables.X / N)[used], (tables.T / N)[used]
     fit = goodman_fit(x, t, w[used], tables.groups)
@@ -98,11 +80,9 @@ def goodman(
     limits, total = tables.bounds, tables.X.sum(axis=0)[:, None]
     outside = (B * total < limits.low.sum(axis=0) - 1e-9 * total) | (B * total > limits.high.sum(axis=0) + 1e-9 * total)
     left_out = int((~used).sum())
-    return cell_estimates(
-        tables,
+    found = Answer(
         B * tables.X[:, :, None],
         method=f"Goodman regression, {said} weights{', constrained to [0, 1]' if bounded else ''}",
-        call=call,
         level=None if bounded else level,
         interval="none" if bounded else f"t({dof}), HC1 robust errors",
         columns={**errors, "outside": outside},
@@ -118,6 +98,7 @@ def goodman(
             *((f"{left_out} unit(s) of weight zero were left out of the regression.",) if left_out else ()),
         ),
     )
+    return lay_out(counts, call, found)
 
 
 def bounded_fit(x: FloatArray, t: FloatArray, weights: FloatArray) -> FloatArray:
@@ -135,12 +116,12 @@ def bounded_fit(x: FloatArray, t: FloatArray, weights: FloatArray) -> FloatArray
     return B / B.sum(axis=1, keepdims=True)
 
 
-def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, groups: object) -> tuple[FloatArray, str]:
-    if isinstance(weights, str):
-        check_choice("weights", weights, ("population", "equal"))
-        return tables.N if weights == "population" else np.ones(len(tables.N)), weights
-    checks.check_weights(weights, "weights")
-    return checks.check_weights(unit_values(weights, "weights", tables, groups), "weights"), "own"
+def _unit_weights(counts: Counts, weights: str) -> tuple[FloatArray, str]:
+    if weights in ("population", "equal"):
+        N = counts.tables.N
+        return N if weights == "population" else np.ones(len(N)), weights
+    column = frames.column(counts.by_unit([weights], "weights"), weights, "weights")
+    return checks.check_weights(column, f"weights={weights!r}"), "own"
 
 
 def _outside_warning(tables: UnitTables, outside: BoolArray) -> tuple[str, ...]:

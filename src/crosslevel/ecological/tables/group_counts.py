@@ -16,8 +16,7 @@ fitted to the sums are not attenuated. In the second the sums scatter around the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,59 +24,12 @@ import pyarrow as pa
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import read_probabilities
 from crosslevel.data.columns import check_squares
+from crosslevel.data.memberships import MembershipCounts
 from crosslevel.ecological.tables.raking import rake
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
 DRAWS = 100
-
-
-@dataclass(frozen=True)
-class MembershipCounts:
-    """Expected people of each group in each unit, and the covariance of the true counts around them.
-
-    Attributes
-    ----------
-    counts : pyarrow.Table
-        A column for each group.
-    covariance : (2, n_units, n_groups, n_groups)
-        Of the counts around the sums, and of the sums around the counts.
-    people : int
-        People behind the sums.
-    calibration_sd : float
-        By how much the log odds of membership may be off for everybody of a unit.
-    frame : kind of dataframe to answer with.
-    scaled : bool
-        Whether the sums were brought to totals of the units.
-    """
-
-    counts: pa.Table
-    covariance: FloatArray
-    people: int
-    calibration_sd: float
-    frame: frames.FrameKind
-    scaled: bool = False
-
-    def to_frame(self) -> object:
-        """Give the expected counts as a dataframe of the caller's kind."""
-        return frames.from_arrow(self.counts, self.frame)
-
-    @property
-    def note(self) -> str:
-        """What every answer from these sums says."""
-        size = np.array([self.counts[n].to_numpy() for n in self.counts.column_names]).sum(axis=0)
-        sd = np.sqrt(np.einsum("kirr->ir", self.covariance)) / np.where(size > 0, size, np.nan)[:, None]
-        unlisted = (
-            ", not that the people listed may differ from the rest of the totals they were scaled to"
-            if self.scaled
-            else ""
-        )
-        return (
-            f"Groups are sums of membership probabilities of {self.people:,} people; the share of a group in a unit is known to "
-            f"±{100 * float(np.nanmedian(sd)):.2g} % of the people (median standard deviation, log odds off by {self.calibration_sd:g}). "
-            f"Only rxc carries this into its intervals{unlisted}. They hold if the probabilities are right on average. Weighting "
-            "people's own outcomes by them instead is biased wherever the outcome depends on the group beyond what predicts membership."
-        )
 
 
 def summed(
@@ -154,7 +106,7 @@ def group_counts(
     weight: str | None = None,
     probabilities: Mapping[str, str] | Sequence[str] | None = None,
     calibration_sd: float = 0.0,
-) -> tuple[Any, tuple[object, ...]]:
+) -> MembershipCounts:
     """Estimate how many of each place's people belong to each group, from weighted people or from membership probabilities.
 
     The weighted share of each group among the place's people is multiplied by the place's total, so the rows add up to
@@ -184,23 +136,21 @@ def group_counts(
 
     Returns
     -------
-    counts : dataframe or MembershipCounts
-        Places x groups, in the order of ``places``; of the same kind as ``people``. From probabilities, an object for
-        :func:`unit_tables` that also holds the covariance of the counts (``to_frame()`` gives the counts).
-    keys : tuple
-        The places' names, in that order.
+    MembershipCounts
+        For ``groups`` of :class:`crosslevel.Counts`, which matches it by the names of the places. From probabilities it also holds the
+        covariance of the counts. ``to_frame()`` gives the places and their counts.
 
     Examples
     --------
     >>> people = {"place": ["a", "a", "b"], "sex": ["f", "m", "m"], "w": [1.0, 3.0, 1.0]}
     >>> places = {"place": ["b", "a"], "votes": [10, 100]}
-    >>> counts, keys = group_counts(people, by="place", group="sex", places=places, total="votes", weight="w")
-    >>> keys, counts.to_pydict()
-    (('b', 'a'), {'f': [0.0, 25.0], 'm': [10.0, 75.0]})
+    >>> found = group_counts(people, by="place", group="sex", places=places, total="votes", weight="w")
+    >>> found.to_frame().to_pydict()
+    {'place': ['b', 'a'], 'f': [0.0, 25.0], 'm': [10.0, 75.0]}
     >>> people |= {"f": [0.9, 0.2, 0.4], "m": [0.1, 0.8, 0.6]}
-    >>> counts, keys = group_counts(people, by="place", probabilities=["f", "m"], places=places)
-    >>> counts.to_frame().to_pydict(), counts.covariance[0, 1, 0].round(3).tolist()
-    ({'f': [0.4, 1.1], 'm': [0.6, 0.9]}, [0.25, -0.25])
+    >>> found = group_counts(people, by="place", probabilities=["f", "m"], places=places)
+    >>> found.values.tolist(), found.covariance[0, 1, 0].round(3).tolist()
+    ([[0.4, 0.6], [1.1, 0.9]], [0.25, -0.25])
     """
     persons, where = frames.to_arrow(people, "people"), frames.to_arrow(places, "places")
     checks.check_unique(where, by, "places: by")
@@ -243,7 +193,23 @@ def group_counts(
     factor = np.ones(len(keys)) if totals is None else totals / size
     counts = mass * factor[:, None]
     table = pa.table({name: counts[:, j] for j, name in enumerate(levels)})
-    kind = frames.frame_kind(people)
+    made = MembershipCounts(table, tuple(keys), by, frames.frame_kind(people))
     if group is not None:
-        return frames.from_arrow(table, kind), tuple(keys)
-    return MembershipCounts(table, V * factor[None, :, None, None] ** 2, n, s, kind, totals is not None), tuple(keys)
+        return made
+    covariance = V * factor[None, :, None, None] ** 2
+    return replace(made, covariance=covariance, note=_note(counts, covariance, n, s, totals is not None))
+
+
+def _note(counts: FloatArray, covariance: FloatArray, people: int, s: float, scaled: bool) -> str:
+    """Say what every answer from sums of probabilities says."""
+    size = counts.sum(axis=1)
+    sd = np.sqrt(np.einsum("kirr->ir", covariance)) / np.where(size > 0, size, np.nan)[:, None]
+    unlisted = (
+        ", not that the people listed may differ from the rest of the totals they were scaled to" if scaled else ""
+    )
+    return (
+        f"Groups are sums of membership probabilities of {people:,} people; the share of a group in a unit is known to "
+        f"±{100 * float(np.nanmedian(sd)):.2g} % of the people (median standard deviation, log odds off by {s:g}). "
+        f"Only rxc carries this into its intervals{unlisted}. They hold if the probabilities are right on average. Weighting "
+        "people's own outcomes by them instead is biased wherever the outcome depends on the group beyond what predicts membership."
+    )

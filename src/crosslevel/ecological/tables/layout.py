@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.ecological.tables.unit_tables import UnitTables
+from crosslevel.data.counts import Counts
+from crosslevel.data.margins import UnitTables
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
@@ -17,115 +19,119 @@ MARGINS = ("people", "outcome_total")
 """Columns of the units' table: people of the group, and people with the outcome, in the unit."""
 
 
-def describe_call(function: str, arguments: Mapping[str, Any]) -> str:
-    """Write a call from its arguments, data by their names and what was not given left out.
+def describe_call(function: str, counts: Counts, options: Mapping[str, Any]) -> str:
+    """Write a call from its arguments, those not given left out.
 
     Examples
     --------
-    >>> describe_call("rxc", {"tau": "auto", "pool": ["a", "b"], "labels": None, "level": 0.9})
-    "crosslevel.ecological.rxc(groups, outcomes, tau='auto', pool=pool, level=0.9)"
+    >>> counts = Counts({"a": [3], "b": [4], "y": [5], "n": [2]}, groups=["a", "b"], outcomes=["y", "n"])
+    >>> describe_call("rxc", counts, {"counts": counts, "kind": None, "level": 0.9})
+    "crosslevel.ecological.rxc(crosslevel.Counts(counts, groups={'a': 'a', 'b': 'b'}, outcomes={'y': 'y', 'n': 'n'}), level=0.9)"
     """
-    plain = (bool, int, float, str, np.number)
-    options = {n: v for n, v in arguments.items() if v is not None and n not in ("groups", "outcomes", "progress")}
-    shown = [f"{n}={v!r}" if isinstance(v, plain) else f"{n}={n}" for n, v in options.items()]
-    return f"crosslevel.ecological.{function}({', '.join(['groups, outcomes', *shown])})"
+    given = {n: v for n, v in options.items() if v is not None and n not in ("counts", "progress")}
+    return (
+        f"crosslevel.ecological.{function}({', '.join([counts.describe(), *(f'{n}={v!r}' for n, v in given.items())])})"
+    )
 
 
-def cell_estimates(
-    tables: UnitTables,
-    cells: FloatArray,
-    *,
-    method: str,
-    call: tuple[str, Mapping[str, Any]],
-    level: float | None = None,
-    interval: str = "none",
-    columns: Mapping[str, npt.ArrayLike] | None = None,
-    unit_columns: Mapping[str, npt.ArrayLike] | None = None,
-    draws: npt.ArrayLike | None = None,
-    unit_draws: npt.ArrayLike | None = None,
-    districts: Sequence[object] | None = None,
-    diagnostics: Mapping[str, Any] | None = None,
-    warnings: Sequence[str] = (),
-    seed: int | None = None,
-) -> Estimates:
-    """Lay cells in counts out as the one table: shares of each group, their bounds and counts.
+@dataclass(frozen=True)
+class Answer:
+    """What a method says of the cells.
 
-    Parameters
+    Attributes
     ----------
-    tables : UnitTables
     cells : (n_units, n_groups, n_outcomes)
         Counts. Their sums over units are the district's cells.
     method : str
         The method in words.
-    call : (str, mapping)
-        Name of the public function and its arguments, for the provenance.
     level, interval
         Of the district's interval; the units' have the same when ``unit_columns`` holds ``conf_low``.
-    columns : mapping of str to (n_groups, n_outcomes), optional
+    columns : mapping of str to (n_groups, n_outcomes)
         Further columns of the district's table, in shares: ``std_error``, ``conf_low``, ``conf_high`` and others. With
         ``districts``, (n_districts, n_groups, n_outcomes).
-    unit_columns : mapping of str to (n_units, n_groups, n_outcomes), optional
+    unit_columns : mapping of str to (n_units, n_groups, n_outcomes)
         The same by unit.
-    draws : (n_draws, n_groups, n_outcomes), optional
+    draws : (n_draws, n_groups, n_outcomes) or None
         Posterior draws of the shares. With ``districts``, (n_draws, n_districts, n_groups, n_outcomes).
-    unit_draws : (n_draws, n_units, n_groups, n_outcomes), optional
-    districts : sequence of length n_units, optional
+    unit_draws : (n_draws, n_units, n_groups, n_outcomes) or None
+    districts : sequence of length n_units or None
         District of each unit; the tables gain the key ``district`` (in order of first appearance). Options that a
         district lacks are null in the district's table and left out of the units'.
     diagnostics, warnings, seed
         As in :meth:`crosslevel.results.Estimates.build`. The notes of the tables follow the method's own warnings.
+    """
+
+    cells: FloatArray
+    method: str
+    level: float | None = None
+    interval: str = "none"
+    columns: Mapping[str, npt.ArrayLike] | None = None
+    unit_columns: Mapping[str, npt.ArrayLike] | None = None
+    draws: npt.ArrayLike | None = None
+    unit_draws: npt.ArrayLike | None = None
+    districts: Sequence[object] | None = None
+    diagnostics: Mapping[str, Any] | None = None
+    warnings: Sequence[str] = ()
+    seed: int | None = None
+
+
+def lay_out(counts: Counts, call: tuple[str, Mapping[str, Any]], found: Answer) -> Estimates:
+    """Lay cells in counts out as the one table: shares of each group, their bounds and counts.
+
+    ``call`` is the name of the public function and its arguments, for the provenance.
 
     Examples
     --------
-    >>> from crosslevel.ecological.tables.unit_tables import unit_tables
-    >>> tables = unit_tables({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
-    >>> cells = tables.X[:, :, None] * tables.T[:, None, :] / 100
-    >>> found = cell_estimates(tables, cells, method="example", call=("example", {}))
+    >>> data = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+    >>> counts = Counts(data, groups=["young", "old"], outcomes=["yes", "no"])
+    >>> cells = counts.tables.X[:, :, None] * counts.tables.T[:, None, :] / 100
+    >>> found = lay_out(counts, ("example", {}), Answer(cells, "example"))
     >>> found["estimate"].tolist(), found.units["count"][:2].tolist()
     ([0.35, 0.65, 0.725, 0.275], [24.0, 6.0])
     """
-    code, names = _codes(districts, len(tables.units))
+    tables, cells = counts.tables, found.cells
+    code, names = _codes(found.districts, len(tables.units))
     limits, n = tables.bounds, len(names)
-    provenance = Provenance.of(call=describe_call(*call), seed=seed, data=tables.fingerprints)
-    shown: dict[str, Any] = {"method": method, "provenance": provenance, "frame": tables.frame}
+    provenance = Provenance.of(call=describe_call(call[0], counts, call[1]), seed=found.seed, data=tables.data)
+    shown: dict[str, Any] = {"method": found.method, "provenance": provenance, "frame": tables.frame}
     x = np.broadcast_to(tables.X[:, :, None], cells.shape)
     present = there = None
     unit_keys: dict[str, Any] = {"unit": np.array(tables.units)}
     keys: dict[str, Any] = {}
-    if districts is not None:
+    if found.districts is not None:
         present = (_sums(tables.X, code, n) > 0)[:, :, None] & (_sums(tables.T, code, n) > 0)[:, None, :]
         there = present[code]
         unit_keys, keys = {"district": [names[k] for k in code], **unit_keys}, {"district": list(names)}
     margins = {"people": x, "outcome_total": np.broadcast_to(tables.T[:, None, :], cells.shape)}
     by_unit = _columns(
-        tables, unit_keys, (cells, limits.low, limits.high, x), {**(unit_columns or {}), **margins}, there
+        tables, unit_keys, (cells, limits.low, limits.high, x), {**(found.unit_columns or {}), **margins}, there
     )
-    flat_draws = None if unit_draws is None else _flat_draws(unit_draws, x, there)
+    flat_draws = None if found.unit_draws is None else _flat_draws(found.unit_draws, x, there)
     if there is not None:  # most options of most districts would be empty rows
         kept = np.flatnonzero(there)
         by_unit = {name: np.asarray(values)[kept] for name, values in by_unit.items()}
         flat_draws = None if flat_draws is None else flat_draws[:, kept]
-    with_interval = "conf_low" in (unit_columns or {})
+    with_interval = "conf_low" in (found.unit_columns or {})
     total = tuple(_sums(values, code, n) for values in (cells, limits.low, limits.high, x))
     return Estimates.build(
-        _columns(tables, keys, total, columns, present),
+        _columns(tables, keys, total, found.columns, present),
         keys=(*keys, "group", "outcome"),
         kind="cells",
-        level=level,
-        interval=interval,
-        diagnostics={"units": len(tables.units), **(diagnostics or {})},
-        warnings=(*warnings, *tables.notes),
+        level=found.level,
+        interval=found.interval,
+        diagnostics={"units": len(tables.units), **(found.diagnostics or {})},
+        warnings=(*found.warnings, *tables.notes),
         units=Estimates.build(
             by_unit,
             keys=(*unit_keys, "group", "outcome"),
-            level=level if with_interval else None,
-            interval=interval if with_interval else "none",
+            level=found.level if with_interval else None,
+            interval=found.interval if with_interval else "none",
             title="Share of each group with each outcome, by unit",
             draws=flat_draws,
             **shown,
         ),
         title="Share of each group with each outcome",
-        draws=None if draws is None else _flat_draws(draws, total[3], present),
+        draws=None if found.draws is None else _flat_draws(found.draws, total[3], present),
         **shown,
     )
 

@@ -145,60 +145,46 @@ def sweep(
         _, by_cell, n = draw_clusters(problem, log_f, at.pi, rng)
         return by_cell, n, *draw_mix(problem, at, n, alpha, rng)
     T, sites, n = hidden_variance(at.H, at.tau2, problem.binary), problem.sites, problem.people(Z)[1]
-    _sweep(Z, n, sites.total(at.H, n), sites.total(T, n), log_f, alpha, at.H, T, sites, rng)
+    _sweep(Z, n, log_f, alpha, at.H, T, sites.total(at.H, n), sites.total(T, n), sites, rng)
     pi = (np.maximum(n, 0.0) + alpha) / (problem.size[:, None] + alpha.sum())
     return problem.people(Z)[0], n, pi, 1.0
 
 
 @njit()
-def _sweep(Z, n, mean, var, log_f, alpha, H, T, sites, rng):  # type: ignore[no-untyped-def]
-    equation, feature, step, s, noise, size = (
-        sites.equation, sites.feature, sites.step, sites.s, sites.noise, sites.size,
-    )  # fmt: skip
+def _join(Z, n, mean, var, H, T, sites, i, k, people):  # type: ignore[no-untyped-def]
+    """Let so many people of pair i join cluster k, or leave it."""
+    a, w = sites.atom[i], people * sites.each[i]
+    Z[i, k] += people
+    n[a, k] += w
+    for b in range(len(sites.feature)):
+        e, j = sites.equation[a, b], sites.feature[b]
+        mean[e] += w * sites.step[a, b] * H[k, j]
+        var[e] += w * sites.step[a, b] * T[k, j]
+
+
+@njit()
+def _sweep(Z, n, log_f, alpha, H, T, mean, var, sites, rng):  # type: ignore[no-untyped-def]
     R, K = Z.shape
-    B = len(feature)
-    logs, was = np.empty(K), np.empty(K, dtype=np.int64)
+    logs = np.empty(K)
     for i in range(R):
         c, a, w = sites.cell[i], sites.atom[i], sites.each[i]
-        for k in range(K):
-            was[k] = Z[i, k]
+        was = Z[i].copy()
         for old in range(K):
             for _ in range(was[old]):
-                Z[i, old] -= 1
-                n[a, old] -= w
-                for b in range(B):
-                    e, j = equation[a, b], feature[b]
-                    mean[e] -= w * step[a, b] * H[old, j]
-                    var[e] -= w * step[a, b] * T[old, j]
-                top = -np.inf
+                _join(Z, n, mean, var, H, T, sites, i, old, -1)
                 for k in range(K):
                     logs[k] = np.log(max(n[a, k], 0.0) + alpha[k]) + log_f[c, k]
-                    for b in range(B):
-                        e, j = equation[a, b], feature[b]
-                        if np.isnan(s[e]):
+                    for b in range(len(sites.feature)):
+                        e, j = sites.equation[a, b], sites.feature[b]
+                        if np.isnan(sites.s[e]):
                             continue
-                        v = (var[e] + w * step[a, b] * T[k, j]) / size[e] + noise[e]
+                        v = (var[e] + w * sites.step[a, b] * T[k, j]) / sites.size[e] + sites.noise[e]
                         v = max(v, 1e-14)
-                        away = s[e] - mean[e] - w * step[a, b] * H[k, j]
+                        away = sites.s[e] - mean[e] - w * sites.step[a, b] * H[k, j]
                         logs[k] -= 0.5 * (away * away / v + np.log(v))
-                    top = max(top, logs[k])
-                total = 0.0
-                for k in range(K):
-                    logs[k] = np.exp(logs[k] - top)
-                    total += logs[k]
-                u = rng.random() * total
-                new = K - 1
-                for k in range(K):
-                    u -= logs[k]
-                    if u < 0.0:
-                        new = k
-                        break
-                Z[i, new] += 1
-                n[a, new] += w
-                for b in range(B):
-                    e, j = equation[a, b], feature[b]
-                    mean[e] += w * step[a, b] * H[new, j]
-                    var[e] += w * step[a, b] * T[new, j]
+                chances = np.cumsum(np.exp(logs - logs.max()))
+                new = min(np.searchsorted(chances, rng.random() * chances[-1], side="right"), K - 1)
+                _join(Z, n, mean, var, H, T, sites, i, new, 1)
 
 
 def eta_directions(problem: Problem, prior: Prior, at: Parameters, shares: FloatArray) -> FloatArray:
@@ -225,15 +211,13 @@ def slice_along(
     for direction in directions:
         level = height - rng.standard_exponential()
         low = -rng.random() * 2.0
-        high = low + 2.0
-        for _ in range(20):
-            if log_target(x + low * direction) <= level:
-                break
-            low -= 2.0
-        for _ in range(20):
-            if log_target(x + high * direction) <= level:
-                break
-            high += 2.0
+        ends = [low, low + 2.0]
+        for i, step in enumerate((-2.0, 2.0)):
+            for _ in range(20):
+                if log_target(x + ends[i] * direction) <= level:
+                    break
+                ends[i] += step
+        low, high = ends
         while high - low > 1e-10:
             at = low + rng.random() * (high - low)
             there = log_target(x + at * direction)

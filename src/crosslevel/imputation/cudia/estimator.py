@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.data.cells import gather, people_mark
+from crosslevel.data.cells import people_mark
+from crosslevel.data.people import People
+from crosslevel.data.places import Places
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
+from crosslevel.data.sql import quoted
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.imputation.cudia.chain import DRAWS, run_chain
 from crosslevel.imputation.cudia.fit import METHODS, fit_problem
@@ -32,14 +35,14 @@ from crosslevel.imputation.cudia.impute import (
 from crosslevel.imputation.cudia.mixture import EDGE, identify, leave_one_out, make_prior
 from crosslevel.imputation.cudia.model import Parameters, build, check_choices
 from crosslevel.imputation.estimate import Imputer, naive_means, subgroups
-from crosslevel.imputation.inputs import FEWEST_GROUPS, keep_inputs, keep_warnings, read_fit
+from crosslevel.imputation.inputs import FEWEST_GROUPS, UNSURE, keep_inputs, keep_warnings, read_fit
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState, Step
 
 NARROW = (
-    "These intervals hold under the model of clusters alone (place_sd=0); they do not allow for places that differ for other reasons, "
-    "and on real data they are far too narrow (of 19 groups of survey respondents they held 1). Pass place_sd='auto'."
+    "These intervals hold under the model of clusters alone (place_sd=0), without places that differ for other reasons; on real data they "
+    "are far too narrow. Pass place_sd='auto'."
 )
 
 
@@ -78,9 +81,6 @@ class CUDIA(Imputer):
     n_restarts : int, default 6
         Starts of the mixture; several modes are the rule.
     random_state : int, None, Generator or RandomState, default 0
-    aggregates_from : {"sample", "population"}, default "sample"
-        Whether the means were computed on these people, or on another sample or the population. The second needs likelihood "cudia", and
-        should come with ``aggregate_se``, by which the means then move in draws; means of these people are kept as published.
     place_sd : float or "auto", default "auto"
         Deviation, in logits, by which groups differ for reasons that are not in their mix of clusters. Intervals and draws then allow
         for it, and for what x says beyond the clusters, as those of ``CrossLevelImputer`` do; no estimate moves. "auto" is its
@@ -122,8 +122,9 @@ class CUDIA(Imputer):
     >>> z = rng.random(2000) < mix[place]
     >>> x, u = (np.where(z, 0.5, -0.5) + 0.26 * rng.normal(size=2000) for _ in range(2))
     >>> means = np.bincount(place, u) / 80
-    >>> model = CUDIA(2, method="map").fit({"x": x}, place, means)
-    >>> guess = model.transform({"x": x}, place)[:, 0]
+    >>> people = People({"x": x, "place": place}, by="place")
+    >>> places = Places({"place": np.arange(25), "u": means}, by="place", means=["u"])
+    >>> guess = CUDIA(2, method="map").fit(people, places).transform(people)["u"].to_numpy()
     >>> bool(np.mean((guess - u) ** 2) < 0.5 * np.mean((means[place] - u) ** 2))
     True
     """
@@ -139,7 +140,6 @@ class CUDIA(Imputer):
         n_restarts: int = 6,
         random_state: RandomState = 0,
         *,
-        aggregates_from: str = "sample",
         place_sd: float | str = "auto",
         allow_unconverged: bool = False,
     ) -> None:
@@ -151,40 +151,31 @@ class CUDIA(Imputer):
         self.alpha = alpha
         self.n_restarts = n_restarts
         self.random_state = random_state
-        self.aggregates_from = aggregates_from
         self.place_sd = place_sd
         self.allow_unconverged = allow_unconverged
 
-    def fit(
-        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None,
-        progress: Progress | None = None,
-    ) -> Self:  # fmt: skip
+    @checked
+    def fit(self, people: People, places: Places | Sequence[Places], *, progress: Progress | None = None) -> Self:
         """Find the clusters and their hidden means.
 
         Parameters
         ----------
-        X : dataframe or array of shape (n, d)
-            What is known of each person; a missing value is integrated out.
-        partition : array of shape (n,), str, or dataframe of labels
-            The group of each person; the name of the column of X that holds it; or several partitions, one
-            for each hidden feature.
-        aggregates : dataframe, array, or mapping of partition to either
-            The published means: a frame with a column that names the group and one per hidden feature, or an array in sorted order
-            of the labels. An empty mean is left out. With several partitions, a mapping from their names to one table each.
-        sample_weight : array of shape (n,), optional
-            Survey weights.
-        aggregate_se : like aggregates, optional
-            Published standard errors of the means.
+        people : People
+            What is known of each person, and the group of each in ``by``; a missing value is integrated out. They are kept by reference
+            for :meth:`estimate`, never saved.
+        places : Places or sequence of Places
+            The published means, one table for each way in which people are divided: every hidden feature may have its own.
         progress : bool or callable, optional
         """
         check_choices(self, tuple(METHODS))
         seed = checks.read_seed(self.random_state)
-        given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
-        cells = gather(given.people.X, given.people.group, given.people.weight)
-        problem = build(given, cells, self.families, self.likelihood)
+        given = read_fit(people, places, allow_missing=True)
+        if given.rates:
+            raise InputError("known_rates act in CrossLevelImputer; clusters do not take rates of subgroups.")
+        problem = build(given, self.families, self.likelihood)
         if self.n_clusters > len(problem.X):
             raise InputError(
-                f"n_clusters={self.n_clusters} is more than the {len(problem.X):,} distinct rows of X; pass at most that many."
+                f"n_clusters={self.n_clusters} is more than the {len(problem.X):,} distinct rows of people; pass at most that many."
             )
         learn = isinstance(self.alpha, str)
         alpha = np.full(self.n_clusters, 1.0 if learn else float(self.alpha))
@@ -200,59 +191,61 @@ class CUDIA(Imputer):
                 "allow_unconverged=True to see the numbers anyway."
             )
         keep_inputs(self, given, seed)
-        self._problem, self._fit, self._mark = problem, found, people_mark(cells)
+        self._problem, self._fit, self._mark, self._people = problem, found, people_mark(given.cells), people
         self._draws: Parameters | None = None
         self._slopes: OpenSlopes | None = None
         self._constants: tuple[FloatArray, ...] | None = None
         self.parameters_ = found.parameters
         self.identifiability_ = identify(problem, found.prior, found.parameters, found.shares)
-        keep_warnings(self, (*given.warnings, *self._doubts(told)))
+        keep_warnings(self, (*given.warnings, *self._doubts(told)), stacklevel=4)
         return self
 
     @checked
-    def transform(
-        self, X: Any, partition: Any = None, match_means: bool = True, sample_weight: Any = None
-    ) -> FloatArray:
-        """Give the expected hidden values of people, (n, d_u).
+    def transform(self, people: People, *, match_means: bool = True) -> Any:
+        """Give the expected hidden values of people, a column for each feature.
 
         Parameters
         ----------
-        X : dataframe or array of shape (n, d)
-        partition : array, str or dataframe
+        people : People
             Groups must be those of the fit.
         match_means : bool, default True
-            Make the mean of these people equal the published one of their group, exactly: by a shift of logits (binary), a constant
-            (real). Without it, values are what the clusters alone say.
-        sample_weight : array of shape (n,), optional
-            Weights of the means that are matched.
-        """
-        self._check_match(match_means, sample_weight)
-        crowd = self._crowd(X, partition, sample_weight)
-        if match_means:
-            return expected_values(self._problem, self.parameters_, crowd)[0]
-        return (probabilities(self._problem, self.parameters_, crowd) @ self.parameters_.H)[crowd.pair]
+            Make the weighted mean of these people equal the published one of their group, exactly: by a shift of logits (binary), a
+            constant (real). Without it, values are what the clusters alone say.
 
-    def responsibilities(self, X: Any, partition: Any = None) -> FloatArray:
+        Returns
+        -------
+        dataframe
+            In the order of people, of the kind they were given in.
+        """
+        rows, cells = self._read(people)
+        crowd = Crowd.gather(self._problem, self.schema_.names, rows, cells)
+        if match_means:
+            values = expected_values(self._problem, self.parameters_, crowd)[0]
+        else:
+            values = (probabilities(self._problem, self.parameters_, crowd) @ self.parameters_.H)[crowd.pair]
+        return self._named(values, rows.frame)
+
+    @checked
+    def responsibilities(self, people: People) -> FloatArray:
         """Give the probability of each cluster for each person, (n, K)."""
-        crowd = self._crowd(X, partition, None)
+        crowd = self._crowd(people)
         return probabilities(self._problem, self.parameters_, crowd)[crowd.pair]
 
     @checked
     def sample(
         self,
-        X: Any,
-        partition: Any = None,
+        people: People,
         n_draws: int = 20,
-        sample_weight: Any = None,
+        *,
         random_state: RandomState = None,
-        progress: Progress | None = None,
         match_means: bool = True,
+        progress: Progress | None = None,
     ) -> FloatArray:
         """Draw complete data: parameters from their posterior, then clusters, then values that keep the published means.
 
         Parameters
         ----------
-        X, partition, sample_weight
+        people : People
             As in :meth:`transform`.
         n_draws : int
             Number of draws. Parameters are taken evenly from 200 draws of their posterior, and again from the first for more.
@@ -275,8 +268,7 @@ class CUDIA(Imputer):
         groups and the hidden features, and nothing more: a coefficient on a column that is not in X, or of an outcome that is not in X, is
         drawn to zero. Put what will be regressed on, and the outcome, into X. :func:`~crosslevel.imputation.pool` compares.
         """
-        self._check_match(match_means, sample_weight)
-        crowd = self._crowd(X, partition, sample_weight)
+        crowd = self._crowd(people)
         with count_steps(progress, "Drawing", None, "draws") as step:
             return np.stack(list(self._values(crowd, n_draws, random_state, step, match_means=match_means)))
 
@@ -284,9 +276,8 @@ class CUDIA(Imputer):
     def estimate(
         self,
         by: str | Sequence[str],
-        X: Any,
-        partition: Any = None,
-        sample_weight: Any = None,
+        people: People | None = None,
+        *,
         level: float = 0.95,
         n_draws: int = 200,
         random_state: RandomState = None,
@@ -297,9 +288,9 @@ class CUDIA(Imputer):
         Parameters
         ----------
         by : str or sequence of str
-            Columns of X, and partitions, that define the subgroups.
-        X, partition, sample_weight
-            The people, as in :meth:`transform`.
+            Columns of people, those of the groups too, that define the subgroups.
+        people : People, optional
+            Those of the fit when not given; a loaded model keeps nobody.
         level : float
         n_draws : int
             Draws behind an interval.
@@ -313,8 +304,14 @@ class CUDIA(Imputer):
             Beside each estimate ``naive``, the mean of the group means of the same people, and ``people``.
         """
         level = checks.check_level(level)
-        people, cells = self._gather(X, partition, sample_weight)
-        crowd = Crowd.gather(self._problem, self.schema_.names, people, cells)
+        check_is_fitted(self, "schema_")
+        people = self._people if people is None else people
+        if people is None:
+            raise InputError("people: a loaded model keeps nobody; pass crosslevel.People(data, by=...).")
+        if people.weight is not None:
+            people = people.kept(f"{quoted(people.weight)} > 0")
+        rows, cells = self._read(people)
+        crowd = Crowd.gather(self._problem, self.schema_.names, rows, cells)
         cut, keys = subgroups(by, cells, self.schema_)
         cut = cut[cells.pair]
         if match_means is None:
@@ -382,11 +379,10 @@ class CUDIA(Imputer):
     def _without_people(self) -> dict[str, Any]:
         """Draws of the parameters instead of people, made here if there are none yet."""
         made = {"_draws": self._posterior(), "_slopes": self._open_slopes(), "_constants": self._fit_constants()}
-        return made | {"_problem": self._problem.without_people()}
+        return made | {"_people": None, "_problem": self._problem.without_people()}
 
-    def _crowd(self, X: Any, partition: Any, sample_weight: Any) -> Crowd:
-        people, cells = self._gather(X, partition, sample_weight)
-        return Crowd.gather(self._problem, self.schema_.names, people, cells)
+    def _crowd(self, people: People) -> Crowd:
+        return Crowd.gather(self._problem, self.schema_.names, *self._read(people))
 
     def _fit_constants(self) -> tuple[FloatArray, ...]:
         """What made the expected values of the people of the fit meet the published means; found at the first call."""
@@ -404,8 +400,7 @@ class CUDIA(Imputer):
         nothing = np.zeros((len(crowd.X), len(self.hidden_names_)))
         tilts = repeat(nothing) if slopes is None else slopes.draws(crowd.X, rng)
         constants = None if match_means else self._fit_constants()
-        errors = self.aggregates_from == "population"
-        for values in draw_values(self._problem, zip(used, tilts, strict=False), crowd, rng, constants, errors=errors):
+        for values in draw_values(self._problem, zip(used, tilts, strict=False), crowd, rng, constants):
             if step is not None:
                 step()
             yield values
@@ -436,14 +431,13 @@ class CUDIA(Imputer):
             block, c = self._problem.published[j]
             if groups < FEWEST_GROUPS:
                 out.append(
-                    f"{name!r} is known for {groups} groups only; with so few, some choices of clusters and ridge are worse for people "
-                    "than the naive group mean, and group means cannot show which. Compare CrossLevelImputer, and rely on the ranking of "
-                    "people more than on the levels."
+                    f"{name!r} is known for {groups} groups only, which cannot show whether people are better told than by the group mean. "
+                    "Compare CrossLevelImputer, and rely on the ranking of people more than on the levels."
                 )
-            if self.aggregates_from == "population" and np.isnan(block.se[np.isfinite(block.S[:, c]), c]).any():
+            if block.elsewhere[c] and np.isnan(block.se[np.isfinite(block.S[:, c]), c]).any():
                 out.append(
                     f"the means of {name!r} come from the population without standard errors; they are taken to rest on as many people as "
-                    "are here. Pass aggregate_se."
+                    "are here. Pass se= of Means."
                 )
             if groups < K:
                 out.append(
@@ -462,11 +456,8 @@ class CUDIA(Imputer):
         unsure = [
             name
             for name, (block, c) in zip(self.hidden_names_, self._problem.published, strict=True)
-            if self.aggregates_from == "sample" and (block.se[:, c] > 0).any()
+            if not block.elsewhere[c] and (block.se[:, c] > 0).any()
         ]
         if unsure:
-            said.append(
-                f"The published means of {listed(unsure)} are taken as those of these very people (aggregates_from='sample'), so intervals "
-                "leave out their standard errors. Pass aggregates_from='population' where they are means of others."
-            )
+            said.append(UNSURE.format(listed(unsure)))
         return method, self.convergence_ | settings, (*self.warnings_, *said)

@@ -209,19 +209,23 @@ class Levels(_Family):
 Family = Gaussian | Poisson | Levels
 
 
-def learn_families(X: FloatArray, columns: Sequence[Category | Number], families: Any) -> tuple[Family, ...]:
+def learn_families(
+    X: FloatArray, count: FloatArray, columns: Sequence[Category | Number], families: Any
+) -> tuple[Family, ...]:
     """Choose the family of every column.
 
     Parameters
     ----------
     X : (n, d)
+    count : (n,)
+        People of each row.
     columns : sequence of Category or Number
     families : "auto", one name for all, or mapping of column (or tuple of columns, for "multinomial") to a name
 
     Examples
     --------
     >>> X = np.array([[0.0, 1.5], [1.0, 2.5], [0.0, 0.1]])
-    >>> found = learn_families(X, [Number("sex"), Number("height")], "auto")
+    >>> found = learn_families(X, np.ones(3), [Number("sex"), Number("height")], "auto")
     >>> [type(f).__name__ for f in found]
     ['Levels', 'Gaussian']
     """
@@ -248,11 +252,12 @@ def learn_families(X: FloatArray, columns: Sequence[Category | Number], families
             raise InputError(f"families: a multinomial needs counts in several columns; {listed(members)} has none.")
         out.append(Levels(" + ".join(members), places, np.full(len(members), PSEUDO), members))
         alone = {n: k for n, k in alone.items() if n not in members}
-    return (*out, *(_make(columns[j], j, X[:, j], alone[n]) for j, n in enumerate(names) if n in alone))
+    return (*out, *(_make(columns[j], j, X[:, j], count, alone[n]) for j, n in enumerate(names) if n in alone))
 
 
-def _make(column: Category | Number, j: int, x: FloatArray, kind: str) -> Family:
-    seen = x[np.isfinite(x)]
+def _make(column: Category | Number, j: int, x: FloatArray, count: FloatArray, kind: str) -> Family:
+    here = np.isfinite(x)
+    seen, count = x[here], count[here]
     whole, text = bool((seen == np.rint(seen)).all()), isinstance(column, Category)
     values = np.unique(seen)
     if kind == "auto":
@@ -267,9 +272,9 @@ def _make(column: Category | Number, j: int, x: FloatArray, kind: str) -> Family
     for why, bad in reasons.items():
         if bad:
             raise InputError(f"families: {column.name!r} cannot be {kind}: {why}. Choose another family.")
-    center = float(seen.mean())
+    center = float(np.average(seen, weights=count))
     if kind == "gaussian":
-        squares = 2.0 * VARIANCE_WEIGHT * VARIANCE_SHARE * float(seen.var())
+        squares = 2.0 * VARIANCE_WEIGHT * VARIANCE_SHARE * float(np.average((seen - center) ** 2, weights=count))
         prior = np.array([2.0 * VARIANCE_WEIGHT, MEAN_WEIGHT, 0.0, squares])
         return Gaussian(column.name, (j,), prior, center)
     if kind in ("poisson", "exponential"):
@@ -301,7 +306,7 @@ def recode(X: FloatArray, families: Sequence[Family], names: Sequence[str]) -> F
         if strange.any():
             value = X[seen, j][np.argmax(strange)]
             raise InputError(
-                f"X: the column {names[j]!r} is {value:g} for somebody, a value the fit did not have; its values are "
+                f"people: the column {names[j]!r} is {value:g} for somebody, a value the fit did not have; its values are "
                 f"{listed(known.tolist(), 12)}. Recode it, or fit with families={{{names[j]!r}: 'gaussian'}}."
             )
         out[seen, j] = place

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
 
 from crosslevel.data.cells import Cells, sums, warn_outside
 from crosslevel.data.columns import Category, Number
 from crosslevel.imputation.cudia.families import recode
-from crosslevel.imputation.cudia.mixture import LOGIT_SD, Design, designs_of, responsibilities
+from crosslevel.imputation.cudia.mixture import LOGIT_SD, Design, designs_of, identifiability, responsibilities
 from crosslevel.imputation.cudia.model import (
     Fit,
     Parameters,
@@ -36,7 +35,7 @@ from crosslevel.imputation.cudia.model import (
 )
 from crosslevel.imputation.design import Design as Scores
 from crosslevel.imputation.design import learn_design
-from crosslevel.imputation.inputs import People
+from crosslevel.imputation.inputs import Rows
 from crosslevel.imputation.match_means import draw_bernoulli, draw_means, inside, inverse_link, match
 from crosslevel.imputation.persons.model import INTERCEPT_SD, LATENT_SD, Settings, mean_slopes
 from crosslevel.numerics.logit_shift import logit
@@ -70,14 +69,13 @@ class Crowd:
     weight: FloatArray
 
     @classmethod
-    def gather(cls, problem: Problem, names: Sequence[str], people: People, cells: Cells) -> Crowd:
+    def gather(cls, problem: Problem, names: Sequence[str], people: Rows, cells: Cells) -> Crowd:
         """Give people who were passed, and counted by distinct row and group."""
         X = recode(cells.X, problem.families, names)
         if len(problem.X):  # a saved model has nobody
-            warn_outside(X[cells.row], problem.X, names, stacklevel=6)
-        weight = np.ones(len(people.X)) if people.weight is None else people.weight
+            warn_outside(X[cells.row], problem.X, names, stacklevel=6, argument="people")
         rows, atom = statistics(problem.families, X), atoms_of(cells.pair_group, problem.places)
-        return cls(X, rows, cells.pair_cell, atom, cells.pair, people.group, weight)
+        return cls(X, rows, cells.pair_cell, atom, cells.pair, people.group, people.each)
 
     @classmethod
     def of_fit(cls, problem: Problem) -> Crowd:
@@ -105,9 +103,8 @@ def expected_values(
         binary, group = bool(problem.binary[j]), crowd.group[:, block.partition]
         f = logit(inside(plain[:, j])) if binary else plain[:, j]
         if constants is None:
-            value, shift = match(f[None], group, crowd.weight, block.S[:, c], binary=binary)
-            values[:, j] = value[0]
-            added.append(shift[0])
+            values[:, j], shift = match(f, group, crowd.weight, block.S[:, c], binary=binary)
+            added.append(shift)
         else:
             values[:, j] = inverse_link(f + constants[j][group], binary=binary)
     return values, tuple(added)
@@ -119,15 +116,13 @@ def draw_values(
     crowd: Crowd,
     rng: np.random.Generator,
     constants: Sequence[FloatArray] | None = None,
-    *,
-    errors: bool = False,
 ) -> Iterator[FloatArray]:
     """Draw hidden values (n, d_u) for each of some parameters, with what is added to the logits or numbers of rows, (C, d_u).
 
     Binary features are drawn with z summed out, given their total (conditional Bernoulli). Real ones are drawn given z; adding
     the same constant to all people of a group is then the exact conditional law, since the clusters share a variance.
 
-    With ``errors`` the means that are kept move in every draw by their published standard errors. With ``constants``, (P,) for each
+    Means of a population move in every draw by their published standard errors. With ``constants``, (P,) for each
     feature, people are others than those whose means were published: they get these and keep no mean.
     """
     n, pair, equal = len(crowd.pair), crowd.pair, bool((crowd.weight == 1.0).all())
@@ -138,7 +133,7 @@ def draw_values(
         for j, (block, c) in enumerate(problem.published):
             group, binary, mean = crowd.group[:, block.partition], bool(problem.binary[j]), block.S[:, c]
             if constants is None:
-                mean = draw_means(mean, block.se[:, c] if errors else None, rng, binary=binary)
+                mean = draw_means(mean, block.se[:, c] if block.elsewhere[c] else None, rng, binary=binary)
             if binary:
                 f = (logit(inside(r @ at.H[:, j])) + more[:, j])[pair]
             else:
@@ -147,9 +142,9 @@ def draw_values(
                 value = inverse_link(f + constants[j][group], binary=binary)
                 out[:, j] = rng.random(n) < value if binary else value
             elif binary:
-                out[:, j] = draw_bernoulli(expit(f), group, mean, rng, None if equal else crowd.weight)
+                out[:, j] = draw_bernoulli(f, group, mean, rng, None if equal else crowd.weight)
             else:
-                out[:, j] = match(f[None], group, crowd.weight, mean, binary=False)[0][0]
+                out[:, j] = match(f, group, crowd.weight, mean, binary=False)[0]
         yield out
 
 
@@ -238,7 +233,7 @@ def place_covariances(problem: Problem, fit: Fit, place_sd: float | str) -> tupl
     """
     out = []
     for j, design in enumerate(designs_of(problem, fit.parameters, fit.shares)):
-        D, s = design.D, design.s
+        s = design.s
         if problem.binary[j]:
             center = float(np.average(s, weights=design.size))
             unit, units = max(center * (1.0 - center), 1e-6), s * (1.0 - s)
@@ -246,8 +241,7 @@ def place_covariances(problem: Problem, fit: Fit, place_sd: float | str) -> tupl
             unit = _person_sd(problem, fit.parameters, design, j) / LATENT_SD
             units = np.full(len(s), unit)
         noise = (place_deviation(place_sd, len(s)) * units) ** 2 + design.variance
-        found = np.linalg.inv((D / noise[:, None]).T @ D + np.eye(D.shape[1]) / (LOGIT_SD * unit) ** 2)
-        out.append(0.5 * (found + found.T))
+        out.append(identifiability(design.D, 1.0 / noise, 1.0 / (LOGIT_SD * unit) ** 2).variance)
     return tuple(out)
 
 

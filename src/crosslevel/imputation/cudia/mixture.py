@@ -348,17 +348,16 @@ def solve_means(A: FloatArray, b: FloatArray, prior: Prior, j: int, *, binary: b
 
 
 def _solve_logit(A: FloatArray, b: FloatArray, precision: float, center: float) -> FloatArray:
-    middle = logit(center)
+    middle, yes, one = logit(center), np.ones(len(b), dtype=bool), np.ones(len(b))
 
     def loss(x: FloatArray) -> tuple[float, FloatArray]:
-        h = EDGE + (1 - 2 * EDGE) * expit(x)
-        slope = (1 - 2 * EDGE) * expit(x) * expit(-x)
+        h, slope = from_free(x, yes, one)
         value = 0.5 * h @ A @ h - b @ h + 0.5 * precision * ((x - middle) ** 2).sum()
         return float(value), (A @ h - b) * slope + precision * (x - middle)
 
     start, options = np.full(len(b), middle), {"maxiter": 500, "ftol": 1e-14, "gtol": 1e-9}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(EDGE + (1 - 2 * EDGE) * expit(found.x))
+    return from_free(found.x, yes, one)[0]
 
 
 @dataclass(frozen=True, eq=False)

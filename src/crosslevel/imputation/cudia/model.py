@@ -29,7 +29,6 @@ from scipy import sparse
 from scipy.special import logit, softmax
 
 from crosslevel.data import checks
-from crosslevel.data.cells import Cells
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cudia.families import Family, learn_families, recode
 from crosslevel.imputation.inputs import Inputs, read_range
@@ -60,6 +59,8 @@ class Block:
         People behind each mean: for survey weights (sum w)^2 / sum w^2.
     se : (Q, d)
         Published standard errors; NaN where none.
+    elsewhere : (d,) bool
+        Whether means are those of others or of a population, and move with their errors.
     """
 
     partition: int
@@ -69,6 +70,7 @@ class Block:
     S: FloatArray
     size: FloatArray
     se: FloatArray
+    elsewhere: BoolArray
 
     @cached_property
     def plain(self) -> bool:
@@ -445,16 +447,13 @@ def slopes_of_means(problem: Problem, at: Parameters) -> tuple[float, FloatArray
 
 def check_choices(model: Any, methods: tuple[str, ...]) -> None:
     """Check the parameters of a ``CUDIA`` before any data are read."""
-    options = {"method": methods, "likelihood": ("cudia", "count"), "aggregates_from": ("sample", "population")}
+    options = {"method": methods, "likelihood": ("cudia", "count")}
     for name, known in options.items():
         if getattr(model, name) not in known:
             raise unknown_name(name, getattr(model, name), known, "choice")
     checks.check_flags(model)
-    if model.likelihood == "count" and (model.aggregates_from == "population" or model.method == "map"):
-        raise InputError(
-            "likelihood='count' is for means computed on these very people, whose clusters are drawn or assigned; with "
-            "aggregates_from='population' or method='map' pass likelihood='cudia'."
-        )
+    if model.likelihood == "count" and model.method == "map":
+        raise InputError("likelihood='count' draws or assigns clusters; with method='map' pass likelihood='cudia'.")
     if checks.check_whole(model.n_clusters, "n_clusters", 1) == 1:
         raise InputError(
             "n_clusters=1 gives everybody the mean of the group, which is the naive answer; pass at least 2."
@@ -488,17 +487,22 @@ def hidden_families(given: Inputs, families: Any) -> tuple[Any, BoolArray]:
     return rest, np.array(out)
 
 
-def build(given: Inputs, cells: Cells, families: Any, likelihood: str) -> Problem:
+def build(given: Inputs, families: Any, likelihood: str) -> Problem:
     """Lay out the problem."""
+    cells = given.cells
+    if likelihood == "count" and any(one.elsewhere for one in given.published):
+        raise InputError(
+            "likelihood='count' is for means computed on these very people; with Means(..., of='population') pass likelihood='cudia'."
+        )
     of_columns, binary = hidden_families(given, families)
-    reading = learn_families(given.people.X, given.schema.columns, of_columns)
+    reading = learn_families(cells.X[cells.pair_cell], cells.count, given.schema.columns, of_columns)
     places, atom = np.unique(cells.pair_group, axis=0, return_inverse=True)
     atom = atom.reshape(-1)
     weight = cells.weight * (cells.count.sum() / cells.weight.sum())
     used = weight > 0
     size = np.bincount(atom, weight, len(places)).astype(np.float64)
     if (size <= 0).any():
-        raise InputError("sample_weight is zero for everybody in one combination of groups; leave these people out.")
+        raise InputError("the weight is zero for everybody in one combination of groups; leave these people out.")
     blocks = []
     for p, partition in enumerate(given.schema.partitions):
         features = np.flatnonzero([q.partition == p for q in given.published])
@@ -507,7 +511,8 @@ def build(given: Inputs, cells: Cells, families: Any, likelihood: str) -> Proble
             group = places[:, p].astype(np.int64)
             share = size / np.bincount(group, size, len(people))[group]
             S, se = (np.column_stack([getattr(given.published[j], n) for j in features]) for n in ("mean", "se"))
-            blocks.append(Block(p, features, group, share, S, people, se))
+            elsewhere = np.array([given.published[j].elsewhere for j in features])
+            blocks.append(Block(p, features, group, share, S, people, se, elsewhere))
     return Problem(
         X=recode(cells.X, reading, given.schema.names),
         families=reading,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.cells import Cells, gather, people_mark, sums, warn_outside
+from crosslevel.data.cells import people_mark, sums, warn_outside
 from crosslevel.data.people import People
+from crosslevel.data.places import Places
 from crosslevel.data.signatures import checked
 from crosslevel.errors import unknown_name
-from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
+from crosslevel.imputation.design import check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
-from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_rows
-from crosslevel.imputation.persons.counted import read_counted
+from crosslevel.imputation.inputs import count_cells, keep_inputs, keep_warnings, read_fit, read_rows
 from crosslevel.imputation.persons.hidden import (
     class_probabilities,
     describe_warnings,
@@ -57,9 +56,6 @@ class CrossLevelImputer(Imputer):
     scale : float or mapping of hidden feature to float, optional
         sd of a hidden number among persons. Estimates hardly depend on it; intervals and draws need it, and without it a warning says
         that there are none. Refused where no hidden feature is a number.
-    categorical : sequence of str, optional
-        Columns of numbers that are codes without order. Text always is. Other numbers with up to 12 values are ordered levels;
-        with more they are continuous, and linear.
     missing : {"error", "mean"}, default "error"
         "mean" takes a person of whom a column is missing as average in it.
     n_restarts : int, default 3
@@ -86,8 +82,12 @@ class CrossLevelImputer(Imputer):
     Shrinkage is fixed, not chosen. Evidence and leaving groups out both judge how well *means* are predicted; the error here is
     confounding, which means cannot show, and both choose far too little shrinkage.
 
-    A saved or pickled model keeps the distinct rows of X with their counts by group, of which ``estimate``, ``slopes`` and
-    ``check_totals`` are made, but neither the order of people nor their weights. Where a column is continuous, distinct rows are people:
+    Persons are counted by distinct row where they are, by SQL; at most four million distinct rows are held: round continuous columns.
+    Columns of text, and those that ``categorical`` of People names, are factors; other numbers with up to 12 values are ordered levels;
+    with more they are continuous, and linear.
+
+    A saved or pickled model keeps the distinct rows with their counts by group, of which ``estimate``, ``slopes`` and
+    ``check_totals`` are made. Where a column is continuous, distinct rows are people:
     ``save(..., allow_rows=False)`` refuses such a file, and the manifest counts them.
 
     References
@@ -102,8 +102,9 @@ class CrossLevelImputer(Imputer):
     >>> age = rng.binomial(4, 0.3 + 0.4 * (state / 30))
     >>> ill = rng.random(6000) < 1 / (1 + np.exp(3 - 0.8 * age))
     >>> means = np.bincount(state, ill) / 200
-    >>> link = CrossLevelImputer().fit({"age": age}, state, means)
-    >>> p = link.transform({"age": age}, state)[:, 0]
+    >>> people = People({"age": age, "state": state}, by="state")
+    >>> places = Places({"state": np.arange(30), "ill": means}, by="state", means=["ill"])
+    >>> p = CrossLevelImputer().fit(people, places).transform(people)["ill"].to_numpy()
     >>> bool(np.abs(np.bincount(state, p) / 200 - means).max() < 1e-10), bool(p[age == 4].mean() > 2 * p[age == 0].mean())
     (True, True)
     """
@@ -116,7 +117,6 @@ class CrossLevelImputer(Imputer):
         curvature: float = 0.3,
         family: str | Mapping[str, str] = "bernoulli",
         scale: float | Mapping[str, float] | None = None,
-        categorical: Sequence[str] | None = None,
         missing: str = "error",
         n_restarts: int = 3,
         random_state: RandomState = 0,
@@ -126,82 +126,30 @@ class CrossLevelImputer(Imputer):
         self.curvature = curvature
         self.family = family
         self.scale = scale
-        self.categorical = categorical
         self.missing = missing
         self.n_restarts = n_restarts
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Any,
-        partition: Any = None,
-        aggregates: Any = None,
-        sample_weight: Any = None,
-        aggregate_se: Any = None,
-        known_rates: Any = None,
-    ) -> Self:
+    def fit(self, people: People, places: Places | Sequence[Places]) -> Self:
         """Fit the hidden features to the published means.
 
         Parameters
         ----------
-        X : dataframe or array of shape (n, d)
-            What is known of each person.
-        partition : array of shape (n,), str, or dataframe of labels
-            The group of each person; the name of the column of X that holds it; or several partitions.
-        aggregates : dataframe, array, or mapping of partition to either
-            The published means: a frame with a column that names the group (as the partition is named, or ``partition``) and one
-            per hidden feature, or an array in sorted order of the labels. An empty mean is allowed. With several partitions, a
-            mapping from their names to one table each.
-        sample_weight : array of shape (n,), optional
-            Survey weights.
-        aggregate_se : like aggregates, optional
-            Published standard errors of the means. The less sure a mean, the less the slopes follow it; intervals and draws allow for
-            the errors of all means. They say nothing of how persons differ, which is ``scale``.
-        known_rates : dataframe, optional
-            Means of hidden features in subgroups of all people, such as national rates by age: columns of X that define the subgroups,
-            a column per hidden feature, and, where known, its standard error as ``<feature>_se`` (that of as many people as are here when
-            not given). The slopes follow them as far as they are sure, and intervals narrow.
-        """
-        settings = self._settings(checks.read_seed(self.random_state))
-        given = read_fit(
-            X,
-            partition,
-            aggregates,
-            sample_weight,
-            aggregate_se,
-            categorical=self.categorical,
-            allow_missing=self._allow_missing,
-        )
-        cells = gather(given.people.X, given.people.group, given.people.weight)
-        self._fit_cells(given, cells, known_rates, settings)
-        return self
-
-    @checked
-    def fit_people(self, people: People, aggregates: Any, *, aggregate_se: Any = None, known_rates: Any = None) -> Self:
-        """Fit as :meth:`fit` does, to people that need not fit into memory: equal ones are counted together where they are.
-
-        Parameters
-        ----------
         people : People
-            Whose place is the partition. Memory grows with the distinct rows, of which four million are held at most; round continuous
-            columns.
-        aggregates, aggregate_se, known_rates
-            As in :meth:`fit`.
+            What is known of each person, and the group of each in ``by``.
+        places : Places or sequence of Places
+            The published means, one table for each way in which people are divided; ``by`` names the same column in both nouns.
         """
         settings = self._settings(checks.read_seed(self.random_state))
-        given, cells = read_counted(people, aggregates, aggregate_se, self.categorical, self._allow_missing)
-        self._fit_cells(given, cells, known_rates, settings)
-        return self
-
-    def _fit_cells(self, given: Inputs, cells: Cells, known_rates: Any, settings: Settings) -> None:
-        """Fit to people who are counted by distinct row and group."""
+        given = read_fit(people, places, allow_missing=self._allow_missing)
+        cells = given.cells
         families = read_families(self, given)
         keep_inputs(self, given, settings.seed)
         weight = sums(cells.pair_cell, cells.weight, len(cells.X))
         self.design_ = learn_design(cells.X, weight, given.schema.columns, self.curvature)
         check_size(cells.X, self.design_)
         self._cells = cells
-        known = {} if known_rates is None else read_known(known_rates, given, cells, families)
+        known = {name: one for table in given.rates for name, one in read_known(table, given, families).items()}
         self.hidden_ = tuple(
             fit_hidden(p, cells, self.design_, settings, families[p.name], self._scale(p.name), known.get(p.name))
             for p in given.published
@@ -209,35 +157,37 @@ class CrossLevelImputer(Imputer):
         told = {"gradient": "gradient", "restarts_apart": "apart", "steps": "steps"}
         found: dict[str, Any] = {n: {h.name: getattr(h.fit, own) for h in self.hidden_} for n, own in told.items()}
         self.convergence_ = {"converged": True} | found
-        keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in describe_warnings(h))], stacklevel=4)
+        keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in describe_warnings(h))])
+        return self
 
     @checked
-    def transform(
-        self, X: Any, partition: Any = None, match_means: bool = True, sample_weight: Any = None
-    ) -> FloatArray:
-        """Give the expected hidden values of people, (n, d_u): probabilities, or expected numbers.
+    def transform(self, people: People, *, match_means: bool = True) -> Any:
+        """Give the expected hidden values of people, a column for each feature: probabilities, or expected numbers.
 
         Parameters
         ----------
-        X : dataframe or array of shape (n, d)
-        partition : array, str or dataframe
+        people : People
             Groups must be those of the fit.
         match_means : bool, default True
-            Make the mean of *these* people equal the published one of their group, to the last digits. Without it, people get
+            Make the weighted mean of *these* people equal the published one of their group, to the last digits. Without it, people get
             the constant their group got in the fit: right for few or new people of a group.
-        sample_weight : array of shape (n,), optional
-            Weights of the means that are matched.
-        """
-        self._check_match(match_means, sample_weight)
-        cells = self._gather(X, partition, sample_weight)[1]
-        return np.column_stack([person_values(h, self.design_, cells, match_means=match_means) for h in self.hidden_])
 
-    def predict_proba(self, X: Any) -> FloatArray:
+        Returns
+        -------
+        dataframe
+            In the order of people, of the kind they were given in.
+        """
+        rows, cells = self._read(people)
+        values = [person_values(h, self.design_, cells, match_means=match_means) for h in self.hidden_]
+        return self._named(np.column_stack(values), rows.frame)
+
+    @checked
+    def predict_proba(self, people: People) -> FloatArray:
         """Give the probability of each class of people of any group, those without a published mean too, (n, n_classes).
 
         Parameters
         ----------
-        X : dataframe or array of shape (n, d)
+        people : People
 
         Returns
         -------
@@ -245,17 +195,16 @@ class CrossLevelImputer(Imputer):
             No and yes of the one hidden feature; of several, which must be shares of one whole, a column for each of ``hidden_names_``.
         """
         check_is_fitted(self, "hidden_")
-        rows = read_rows(X, self.schema_, allow_missing=self._allow_missing)
-        warn_outside(rows, self._cells.X, self.schema_.names, stacklevel=3)
-        return class_probabilities(self.hidden_, self.design_, self._cells, rows)
+        X = read_rows(people, self.schema_, allow_missing=self._allow_missing, grouped=False).X
+        warn_outside(X, self._cells.X, self.schema_.names, stacklevel=4, argument="people")
+        return class_probabilities(self.hidden_, self.design_, self._cells, X)
 
     @checked
     def sample(
         self,
-        X: Any,
-        partition: Any = None,
+        people: People,
         n_draws: int = 20,
-        sample_weight: Any = None,
+        *,
         values: bool = True,
         random_state: RandomState = None,
         match_means: bool = True,
@@ -264,7 +213,7 @@ class CrossLevelImputer(Imputer):
 
         Parameters
         ----------
-        X, partition, sample_weight
+        people : People
             As in :meth:`transform`.
         n_draws : int
             Number of draws.
@@ -278,7 +227,7 @@ class CrossLevelImputer(Imputer):
         Returns
         -------
         (n_draws, n, d_u)
-            Every draw has the published means exactly; with ``aggregate_se``, means drawn around them by their standard errors. Draws of
+            Every draw has the published means exactly; those of a population, means drawn around them by their standard errors. Draws of
             yes and no can where N_p s_p is whole, as it is when the means were computed on these people; otherwise, and with weights,
             they come within one person.
 
@@ -290,22 +239,17 @@ class CrossLevelImputer(Imputer):
         """
         check_is_fitted(self, "hidden_")
         n_draws, rng = self._read_draws(n_draws, random_state)
-        self._check_match(match_means, sample_weight)
-        people, cells = self._gather(X, partition, sample_weight)
-        given, fitted = (people.weight, n_draws, rng), None if match_means else self._cells
-        out = [
-            draw(h, self.design_, cells, people.group[:, h.partition], *given, values=values, fitted=fitted)
-            for h in self.hidden_
-        ]
+        rows, cells = self._read(people)
+        fitted = None if match_means else self._cells
+        out = [draw(h, self.design_, (rows, cells), n_draws, rng, values=values, fitted=fitted) for h in self.hidden_]
         return np.stack(out, axis=-1)
 
     @checked
     def estimate(
         self,
         by: str | Sequence[str],
-        X: Any = None,
-        partition: Any = None,
-        sample_weight: Any = None,
+        people: People | None = None,
+        *,
         level: float = 0.95,
         sampling: bool = True,
         match_means: bool | None = None,
@@ -315,8 +259,8 @@ class CrossLevelImputer(Imputer):
         Parameters
         ----------
         by : str or sequence of str
-            Columns of X, and partitions, that define the groups of persons.
-        X, partition, sample_weight : optional
+            Columns of people, those of the groups too, that define the groups of persons.
+        people : People, optional
             Other people than those of the fit.
         level : float
         sampling : bool, default True
@@ -333,14 +277,12 @@ class CrossLevelImputer(Imputer):
         """
         check_is_fitted(self, "hidden_")
         level = checks.check_level(level)
-        if X is None:
-            given = {"partition": partition, "sample_weight": sample_weight}
-            checks.refuse_idle_arguments(
-                CrossLevelImputer.estimate, given, "without X, the people they belong to; pass X"
-            )
-        cells = self._cells if X is None else self._gather(X, partition, sample_weight)[1]
+        cells = self._cells
+        if people is not None:
+            cells = count_cells(people, self.schema_, allow_missing=self._allow_missing)
+            warn_outside(cells.X, self._cells.X, self.schema_.names, stacklevel=4, argument="people")
         if match_means is None:
-            match_means = X is None or people_mark(cells) == people_mark(self._cells)
+            match_means = people is None or people_mark(cells) == people_mark(self._cells)
         fitted = None if match_means else self._cells
         cut, keys = subgroups(by, cells, self.schema_)
         n_cuts = int(cut.max()) + 1
@@ -354,13 +296,7 @@ class CrossLevelImputer(Imputer):
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
         """Give the tables of a report: means by every column of few values, and the slopes."""
-        few = [
-            c.name
-            for c, x in zip(self.schema_.columns, self._cells.X.T, strict=True)
-            if len(np.unique(x)) <= MOST_LEVELS
-        ]
-        few = few or [self.schema_.partitions[0].name]
-        means = stack_means([self.estimate([n], level=level) for n in few], few)
+        means = stack_means([self.estimate([n], level=level) for n in self._shown], self._shown)
         return {"means": means, **super()._report_tables(level)}
 
     def slopes(self, level: float = 0.95) -> Estimates:
@@ -385,9 +321,8 @@ class CrossLevelImputer(Imputer):
         return self._tabulate(parts, ["feature", "group"], level, "posterior, normal", "check_totals()", "published")
 
     def _without_people(self) -> dict[str, Any]:
-        """People counted by distinct row and group, without their order and their weights."""
-        nobody = np.empty(0, dtype=np.intp)
-        return {"_cells": replace(self._cells, row=nobody, pair=nobody)}
+        """Nothing: people are counted by distinct row and group."""
+        return {}
 
     @property
     def _allow_missing(self) -> bool:  # type: ignore[override]

@@ -14,7 +14,7 @@ from crosslevel.data.cells import Cells
 from crosslevel.data.published import Published
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import Design
-from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, read_range
+from crosslevel.imputation.inputs import FEWEST_GROUPS, UNSURE, Inputs, Rows, read_range
 from crosslevel.imputation.match_means import draw_bernoulli, draw_means, inverse_link, match
 from crosslevel.imputation.persons.model import (
     LATENT_SD,
@@ -26,7 +26,7 @@ from crosslevel.imputation.persons.model import (
     sampling_variance,
 )
 from crosslevel.imputation.persons.uncertainty import Members, anchors_of
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray
 
 FAMILIES = ("bernoulli", "gaussian")
 ROUNDING = 0.01
@@ -58,7 +58,9 @@ class Hidden:
     shift : (P,)
         b_p - a: what the fit adds to the prediction of people of each group; 0 where no mean was published.
     error : (P,) or None
-        Published standard errors of the means, 0 where none is.
+        Published standard errors of the means of a population, 0 where none is.
+    unsure : bool
+        Whether means of these very people have errors, which intervals leave out.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Hidden:
     fit: Fit
     shift: FloatArray
     error: FloatArray | None = None
+    unsure: bool = False
 
     @property
     def groups(self) -> int:
@@ -124,16 +127,13 @@ def fit_hidden(
     Z = design.matrix(cells.X)
     n = cells.sizes(published.partition, len(published.mean))[1]
     groups = _groups(published, cells, n, binary, scale)
-    fit = fit_slopes(Z, design.reach, groups, n, settings)
-    f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
-    group = cells.pair_group[:, published.partition]
-    value, shift = match(f[None], group, cells.weight, published.mean, binary=binary)
-    for _ in range(0 if known is None else MOST_ROUNDS):
-        before = shift[0]
-        fit = fit_slopes(Z, design.reach, groups, n, settings, known, before)
+    group, shift = cells.pair_group[:, published.partition], np.zeros(len(n))
+    for number in range(1 if known is None else MOST_ROUNDS):
+        before = shift
+        fit = fit_slopes(Z, design.reach, groups, n, settings, known if number else None, before)
         f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
-        value, shift = match(f[None], group, cells.weight, published.mean, binary=binary)
-        if np.abs(shift[0] - before).max() < 1e-7 * groups.unit:
+        value, shift = match(f, group, cells.weight, published.mean, binary=binary)
+        if number and np.abs(shift - before).max() < 1e-7 * groups.unit:
             break
     unit, noise = (1.0 if binary else groups.unit), np.nan
     if not binary:
@@ -141,8 +141,8 @@ def fit_hidden(
             # the ratio of the two scales, and so the numbers, do not depend on the unit; errors do
             fit, unit, noise = replace(fit, Sigma=np.full(fit.Sigma.shape, np.nan), t_b=np.nan), np.nan, 0.0
         else:
-            average = np.average(value[0], weights=cells.weight)
-            explained = float(np.average((value[0] - average) ** 2, weights=cells.weight))
+            average = np.average(value, weights=cells.weight)
+            explained = float(np.average((value - average) ** 2, weights=cells.weight))
             noise = max((unit * LATENT_SD) ** 2 - explained, 0.05 * (unit * LATENT_SD) ** 2)
     return Hidden(
         name=published.name,
@@ -153,8 +153,9 @@ def fit_hidden(
         unit=unit,
         noise=noise,
         fit=fit,
-        shift=shift[0],
-        error=np.nan_to_num(published.se),
+        shift=shift,
+        error=np.nan_to_num(published.se) * published.elsewhere,
+        unsure=not published.elsewhere and bool((published.se > 0).any()),
     )
 
 
@@ -171,7 +172,7 @@ def _groups(published: Published, cells: Cells, n: FloatArray, binary: bool, sca
         )
     if between == 0.0:
         raise InputError(
-            f"aggregates: the mean of {published.name!r} is the same in every group; there is nothing to learn from."
+            f"places: the mean of {published.name!r} is the same in every group; there is nothing to learn from."
         )
     unit = between if scale is None else scale / LATENT_SD
     # a published error is that of the mean; it says nothing of the sd among persons, since nobody knows how many are behind the mean
@@ -196,7 +197,7 @@ def members_of(hidden: Hidden, design: Design, cells: Cells, fitted: Cells | Non
     f = Z @ hidden.fit.beta + hidden.fit.intercept
     if fitted is None:
         anchors = None
-        value = match(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)[0][0]
+        value = match(f, group, cells.weight, hidden.mean, binary=hidden.binary)[0]
     else:
         anchors = anchors_of(members_of(hidden, design, fitted))
         value = inverse_link(f + hidden.shift[group], binary=hidden.binary)
@@ -246,16 +247,14 @@ def _unseen(hidden: Hidden, design: Design, cells: Cells, X: FloatArray) -> Floa
     here = ~np.isnan(mean)
     weight, f = cells.weight[here], scores(cells.X)[cells.pair_cell[here]]
     average = np.average(mean[here], weights=weight)
-    _, shift = match(f[None], np.zeros(len(f), dtype=np.intp), weight, np.array([average]))
-    return np.asarray(special.expit(scores(X) + shift[0]))
+    _, shift = match(f, np.zeros(len(f), dtype=np.intp), weight, np.array([average]))
+    return np.asarray(special.expit(scores(X) + shift))
 
 
 def draw(
     hidden: Hidden,
     design: Design,
-    cells: Cells,
-    group: IntArray,
-    weight: FloatArray | None,
+    people: tuple[Rows, Cells],
     n_draws: int,
     rng: np.random.Generator,
     *,
@@ -264,41 +263,35 @@ def draw(
 ) -> FloatArray:
     """Draw slopes and true means of groups, then the values of all persons given both, (n_draws, n); only probabilities without ``values``.
 
-    With ``fitted``, the people of the fit, those of ``cells`` are others: they get the shifts of the fit, and their totals are open.
+    With ``fitted``, the people of the fit, ``people`` are others: they get the shifts of the fit, and their totals are open.
     """
     if not np.isfinite(hidden.fit.Sigma).all():
         raise InputError(
             f"draws of {hidden.name!r} need its standard deviation among persons; pass scale={{{hidden.name!r}: sd}}."
         )
-    Z = design.matrix(cells.X)
+    rows, cells = people
+    home = cells if fitted is None else fitted
+    Z, Z_home = design.matrix(cells.X), design.matrix(home.X)
     root = np.linalg.cholesky(hidden.fit.Sigma)
     theta = np.concatenate([[hidden.fit.intercept], hidden.fit.beta])
-    unknown = np.isnan(hidden.mean)
-    pair_group = cells.pair_group[:, hidden.partition]
-    home = cells if fitted is None else fitted
-    at_home = design.matrix(home.X), home.pair_cell, home.pair_group[:, hidden.partition]
+    unknown, binary = np.isnan(hidden.mean), hidden.binary
+    pair_group, home_group = (c.pair_group[:, hidden.partition] for c in (cells, home))
+    group = rows.group[:, hidden.partition]
     out = np.empty((n_draws, len(group)))
     for s in range(n_draws):
         own = theta + root @ rng.standard_normal(len(theta))
-        f = (Z @ own[1:] + own[0])[cells.pair_cell]
-        f = f + np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)[pair_group]
-        mean = draw_means(hidden.mean, hidden.error, rng, binary=hidden.binary)
-        if fitted is None:
-            target = mean
-            value = match(f[None], pair_group, cells.weight, mean, binary=hidden.binary)[0][0]
-        else:
-            target = np.full(len(mean), np.nan)
-            Z_home, cell, home_group = at_home
-            f_home = (Z_home @ own[1:] + own[0])[cell]
-            _, shift = match(f_home[None], home_group, home.weight, mean, binary=hidden.binary)
-            value = inverse_link(f + shift[0][pair_group], binary=hidden.binary)
-        person = value[cells.pair]
-        if values and hidden.binary:
-            person = draw_bernoulli(person, group, target, rng, weight)
+        effect = np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)
+        mean = draw_means(hidden.mean, hidden.error, rng, binary=binary)
+        at_home = (Z_home @ own[1:] + own[0])[home.pair_cell]
+        _, shift = match(at_home, home_group, home.weight, mean, binary=binary)
+        f = ((Z @ own[1:] + own[0])[cells.pair_cell] + (effect + shift)[pair_group])[cells.pair]
+        target = mean if fitted is None else np.full(len(mean), np.nan)
+        person = inverse_link(f, binary=binary)
+        if values and binary:
+            person = draw_bernoulli(f, group, target, rng, rows.weight)
         elif values:
             noisy = person + np.sqrt(hidden.noise) * rng.standard_normal(len(person))
-            each = np.ones(len(group)) if weight is None else weight
-            person = match(noisy[None], group, each, target, binary=False)[0][0]
+            person = match(noisy, group, rows.each, target, binary=False)[0]
         out[s] = person
     return out
 
@@ -319,6 +312,8 @@ def describe_warnings(hidden: Hidden) -> list[str]:
     if not hidden.binary and np.isnan(hidden.unit):
         out.append(
             f"{hidden.name!r} is a number whose standard deviation among persons is not known, so it has estimates without "
-            "intervals and no draws; pass scale=, the standard deviation among persons (aggregate_se= is the error of the means)."
+            "intervals and no draws; pass scale=, the standard deviation among persons (se= of Means is the error of the means)."
         )
+    if hidden.unsure:
+        out.append(UNSURE.format(repr(hidden.name)))
     return out

@@ -6,44 +6,43 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from crosslevel.data import frames
-from crosslevel.data.cells import Cells, read_matrix
+from crosslevel.data.cells import read_matrix
 from crosslevel.errors import InputError, listed
 from crosslevel.imputation.inputs import Inputs
 from crosslevel.imputation.persons.model import Known, inner, sampling_variance
 from crosslevel.typing import FloatArray
 
 
-def read_known(rates: Any, given: Inputs, cells: Cells, families: Mapping[str, str]) -> dict[str, Known]:
+def read_known(table: pa.Table, given: Inputs, families: Mapping[str, str]) -> dict[str, Known]:
     """Give the known rates of every hidden feature that has some.
 
     Parameters
     ----------
-    rates : dataframe
-        Columns of X that define subgroups, columns named after hidden features, and their ``<feature>_se``.
+    table : pyarrow.Table
+        Columns of people that define subgroups, columns named after hidden features, and their ``<feature>_se``.
     given : Inputs
-    cells : Cells
     families : mapping of hidden feature to family
 
     Examples
     --------
-    >>> from crosslevel.data.cells import gather
-    >>> from crosslevel.imputation.inputs import read_fit
-    >>> given = read_fit({"age": [1, 2, 1, 2]}, ["a", "a", "b", "b"], {"partition": ["a", "b"], "ill": [0.5, 0.1]})
-    >>> cells = gather(given.people.X, given.people.group)
-    >>> known = read_known({"age": [1, 2], "ill": [0.1, 0.3]}, given, cells, {"ill": "bernoulli"})["ill"]
+    >>> from crosslevel.imputation.inputs import People, Places, read_fit
+    >>> places = Places({"town": ["a", "b"], "ill": [0.5, 0.1]}, by="town", means="ill")
+    >>> given = read_fit(People({"age": [1, 2, 1, 2], "town": ["a", "a", "b", "b"]}, by="town"), places)
+    >>> known = read_known(pa.table({"age": [1, 2], "ill": [0.1, 0.3]}), given, {"ill": "bernoulli"})["ill"]
     >>> known.W.toarray().tolist(), known.rate.tolist()
     ([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]], [0.1, 0.3])
     """
-    table = frames.to_arrow(rates, "known_rates")
+    cells = given.cells
     columns = {c.name: (j, c) for j, c in enumerate(given.schema.columns)}
     by, features = [n for n in table.column_names if n in columns], [n for n in table.column_names if n in families]
     spare = [n for n in table.column_names if n not in (*by, *features, *(f"{f}_se" for f in features))]
     if not by or not features or spare:
         raise InputError(
-            f"known_rates has the columns {listed(table.column_names)}; pass columns of X ({listed(columns)}) that define the subgroups, "
+            f"known_rates has the columns {listed(table.column_names)}; pass columns of people ({listed(columns)}) for the subgroups, "
             f"hidden features ({listed(families)}) and <feature>_se, and nothing else."
         )
     if not table.num_rows:
@@ -56,13 +55,13 @@ def read_known(rates: Any, given: Inputs, cells: Cells, families: Mapping[str, s
     total = W.sum(axis=1)
     if not (total > 0).all():
         raise InputError(
-            f"known_rates has {name[int(np.argmin(total > 0))]}, of whom X has nobody; leave this row out."
+            f"known_rates has {name[int(np.argmin(total > 0))]}, of whom people has nobody; leave this row out."
         )
     if len({tuple(v) for v in value.tolist()}) < len(value):
         raise InputError("known_rates names a subgroup twice; give each one row.")
     people = total**2 / (rows @ cells.weight_squared)
     share = sparse.csr_array(W / total[:, None])
-    return {f: _known(table, f, families[f] == "bernoulli", given, share, cells, people, name) for f in features}
+    return {f: _known(table, f, families[f] == "bernoulli", given, share, people, name) for f in features}
 
 
 def _known(
@@ -71,29 +70,23 @@ def _known(
     binary: bool,
     given: Inputs,
     W: sparse.csr_array,
-    cells: Cells,
     people: FloatArray,
     name: Any,
 ) -> Known:
     rate = frames.column(table, feature, "known_rates")
-    se = frames.column(table, f"{feature}_se", "known_rates") if f"{feature}_se" in table.column_names else None
-    bad = ~np.isfinite(rate) | ((rate < 0) | (rate > 1) if binary else False)
-    if se is not None:  # a missing one of a rate is that of as many people as are here
-        bad |= (se <= 0) | np.isinf(se) | (np.isnan(se) & (not binary))
+    own = f"{feature}_se" in table.column_names
+    se = frames.column(table, f"{feature}_se", "known_rates") if own else np.full(len(rate), np.nan)
+    bad = ~np.isfinite(rate) | (se <= 0) | np.isinf(se)
+    # a missing error of a rate is that of as many people as are here; a number has none
+    bad |= (rate < 0) | (rate > 1) if binary else np.isnan(se)
     if bad.any():
         r = int(np.argmax(bad))
         raise InputError(
-            f"known_rates of {name[r]}: {feature!r} is {rate[r]:g}{'' if se is None else f' with standard error {se[r]:g}'}; pass "
-            f"{'rates between 0 and 1' if binary else 'means'} and standard errors above 0."
+            f"known_rates of {name[r]}: {feature!r} is {rate[r]:g} with standard error {se[r]:g}; pass "
+            f"{'rates between 0 and 1' if binary else 'means'} and, as '{feature}_se', standard errors above 0."
         )
+    variance = sampling_variance(rate, people, se) if binary else se**2
     if binary:
-        variance = sampling_variance(rate, people, se)
         rate = np.where((rate <= 0.0) | (rate >= 1.0), inner(rate, people), rate)
-    elif se is None:
-        raise InputError(
-            f"known_rates of {feature!r}, a number, need their standard errors; add the column '{feature}_se'."
-        )
-    else:
-        variance = se**2
     published = given.published[given.hidden.index(feature)]
-    return Known(W, cells.pair_cell, cells.pair_group[:, published.partition], rate, variance)
+    return Known(W, given.cells.pair_cell, given.cells.pair_group[:, published.partition], rate, variance)

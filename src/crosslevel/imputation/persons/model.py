@@ -22,6 +22,7 @@ from scipy import linalg, sparse, special
 
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.logit_shift import logit
+from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray
 
 LATENT_SD = float(np.pi / np.sqrt(3.0))
@@ -278,27 +279,18 @@ class _Problem:
 
 
 def _descend(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, int]:
-    """Go down by Levenberg and Marquardt's steps until the gradient vanishes."""
-    damping, value = 1e-3, problem.objective(theta)
-    gradient, hessian = problem.derivatives(theta)
-    for step in range(1, MOST_STEPS + 1):
-        diagonal = np.diag(hessian)
-        if np.abs(gradient / np.sqrt(diagonal)).max() < CLOSE:
-            return theta, step
-        new = theta - linalg.solve(hessian + damping * np.diag(diagonal), gradient, assume_a="pos")
-        after = problem.objective(new)
-        # at the optimum rounding decides which of two equal values is the smaller
-        if after <= value + 1e-13 * max(value, 1.0):
-            moved = np.abs(new - theta).max()
-            theta, value, damping = new, after, max(damping * 0.2, 1e-14)
-            gradient, hessian = problem.derivatives(theta)
-            if moved < 1e-14 * (1.0 + np.abs(theta).max()):
-                return theta, step
-        else:
-            damping *= 8.0
-            if damping > 1e12:
-                return theta, step
-    raise ConvergenceError(
-        f"the slopes did not converge in {MOST_STEPS} steps (gradient {np.abs(gradient).max():.2g}); check the published means, or "
-        "hold the slopes more strongly with a smaller shrinkage_groups."
-    )
+    """Go down by Gauss and Newton's steps, halved where they are too long, until the gradient vanishes or only rounding is left."""
+
+    def direction(theta: FloatArray) -> FloatArray | None:
+        gradient, hessian = problem.derivatives(theta)
+        step = linalg.solve(hessian, gradient, assume_a="pos")
+        small = np.abs(step).max() < 1e-14 * (1.0 + np.abs(theta).max())
+        return None if small or np.abs(gradient / np.sqrt(np.diag(hessian))).max() < CLOSE else -step
+
+    found = newton(theta, lambda t: -problem.objective(t), direction, max_steps=MOST_STEPS, slack=1e-13)
+    if found.steps == MOST_STEPS:
+        raise ConvergenceError(
+            f"the slopes did not converge in {MOST_STEPS} steps; check the published means, or hold the slopes more strongly with a "
+            "smaller shrinkage_groups."
+        )
+    return found.x, found.steps

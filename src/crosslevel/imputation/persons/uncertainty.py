@@ -170,19 +170,17 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
     J = (by_cut @ (A[:, None] * (design - anchors.center[members.group]))) / scale[:, None]
     model = np.einsum("gi,ij,gj->g", J, fit.Sigma, J)
 
-    pair = cut.astype(np.int64) * P + members.group
-    pairs, code = np.unique(pair, return_inverse=True)
-    own = np.bincount(code.reshape(-1), A, len(pairs))
-    free = ~members.known[pairs % P]
-    model += fit.t_b**2 * np.bincount(pairs // P, free * own**2, n_cuts) / scale**2
-    error = np.zeros(P) if members.error is None else members.error
-    published = np.bincount(pairs // P, (own * (anchors.lever * error)[pairs % P]) ** 2, n_cuts) / scale**2
-
     each = members.weight_squared * (q if binary else members.noise)
-    part, whole = np.bincount(code.reshape(-1), each, len(pairs)), by_group @ each
-    total_open = free | (members.anchors is not None)
-    left = part - np.where(total_open, 0.0, part**2 / np.maximum(whole[pairs % P], 1e-300))
-    chance = np.bincount(pairs // P, np.where(left < ROUNDING * part, 0.0, left), n_cuts) / scale**2
+    own, part = (sparse.csr_array((v, (cut, members.group)), shape=(n_cuts, P)) for v in (A, each))
+    squares, error = own.power(2), np.zeros(P) if members.error is None else members.error
+    model += fit.t_b**2 * (squares @ (~members.known).astype(np.float64)) / scale**2
+    published = squares @ (anchors.lever * error) ** 2 / scale**2
+
+    closed = members.known & (members.anchors is None)
+    share = np.where(closed, 1.0 / np.maximum(by_group @ each, 1e-300), 0.0)
+    left = part.data - part.data**2 * share[part.indices]
+    part.data = np.where(left < ROUNDING * part.data, 0.0, left)
+    chance = part.sum(axis=1) / scale**2
     return Spread(mean, people, np.where(model < ROUNDING**2, 0.0, model), published, chance)
 
 

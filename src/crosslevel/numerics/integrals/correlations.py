@@ -5,7 +5,7 @@ kFF = H(t - s') + H(s - t') - H(t - t') - H(s - s') for [s, t] and [s', t'] (Smi
 variance), kFf = H'(t - x) - H'(s - x), kff = H''. They are not evaluated by these differences, which lose all
 digits for far or narrow intervals, but to a relative 1e-10 and better by `crosslevel.numerics.integrals.pairs`.
 
-Spectral densities of kernels of the distance, and how far their correlation reaches.
+Spectral densities, and how far correlations reach.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import optimize
 
 from crosslevel.errors import unknown_name
 from crosslevel.numerics.integrals.pairs import CODES, fill_contiguous, fill_cross, fill_square
@@ -23,7 +23,7 @@ from crosslevel.typing import FloatArray
 
 Limits = tuple[FloatArray, FloatArray]
 
-CORRELATIONS = (*CODES, "white")
+CORRELATIONS = tuple(CODES)
 """Names that :class:`Correlation` knows."""
 _RATE = {"eq": math.sqrt(0.5), "matern12": 1.0, "matern32": math.sqrt(3.0), "matern52": math.sqrt(5.0)}
 
@@ -32,11 +32,9 @@ _RATE = {"eq": math.sqrt(0.5), "matern12": 1.0, "matern32": math.sqrt(3.0), "mat
 class Correlation:
     """A stationary correlation along one axis, known by its integrals.
 
-    White noise ("white") covaries by the length that intervals share; a point holds none of it.
-
     Attributes
     ----------
-    name : {"eq", "matern12", "matern32", "matern52", "white"}
+    name : {"eq", "matern12", "matern32", "matern52"}
 
     Examples
     --------
@@ -44,16 +42,9 @@ class Correlation:
     >>> Correlation("matern12").covariance(limits, None, 1.0)[0].round(4)
     array([[0.7358, 0.3996],
            [0.3996, 0.7358]])
-    >>> Correlation("white").covariance((np.array([0.0]), np.array([2.0])), (np.array([1.0]), np.array([5.0])), 1.0)[0]
-    array([[1.]])
     """
 
     name: str
-
-    @property
-    def has_length(self) -> bool:
-        """Whether it has a lengthscale."""
-        return self.name != "white"
 
     def covariance(
         self, a: Limits, b: Limits | None, lengthscale: float, gradient: bool = False
@@ -63,9 +54,6 @@ class Correlation:
         Where the limits of an interval are equal it is a point, and the correlation is evaluated instead of integrated.
         Gives (n, m), and its derivative by log lengthscale if asked.
         """
-        if self.name == "white":
-            K = shared_lengths(a, a if b is None else b)
-            return K, np.zeros_like(K) if gradient else None
         inverse = _RATE[self.name] / lengthscale
         s, t = a
         shape = (len(s), len(s) if b is None else len(b[0]))
@@ -82,8 +70,6 @@ class Correlation:
 
     def diagonal(self, a: Limits, lengthscale: float) -> FloatArray:
         """Integrate every interval with itself, (n,)."""
-        if self.name == "white":
-            return a[1] - a[0]
         width, where = np.unique(a[1] - a[0], return_inverse=True)
         one = np.zeros(1)
         found = [self.covariance((one, np.array([w])), None, lengthscale)[0][0, 0] for w in width]
@@ -126,40 +112,6 @@ def spectral_density(name: str, w: npt.ArrayLike, lengthscale: float) -> tuple[F
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("eq", *SMOOTHNESS)
-
-
-def spectrum(kernel: str, w: npt.ArrayLike, lengthscale: float) -> FloatArray:
-    """Give the Fourier transform in d dimensions of a correlation that is a function of the distance, which no rotation changes.
-
-    2^d pi^(d/2) G(nu + d/2) / G(nu) (2 nu)^nu (2 nu + |w l|^2)^-(nu + d/2) l^d for a Matern kernel.
-
-    Parameters
-    ----------
-    kernel : {"eq", "matern12", "matern32", "matern52"}
-    w : (m, d)
-        Angular frequencies.
-    lengthscale : float
-
-    Returns
-    -------
-    (m,)
-
-    Examples
-    --------
-    >>> one = spectrum("matern32", np.array([[0.7]]), 2.0)
-    >>> bool(np.isclose(one, spectral_density("matern32", [0.7], 2.0)[0])[0])
-    True
-    """
-    if kernel not in KERNELS:
-        raise unknown_name("kernel", kernel, KERNELS, "kernel")
-    at = np.asarray(w, dtype=np.float64)
-    d = at.shape[1]
-    if kernel == "eq":
-        return np.prod([spectral_density(kernel, at[:, a], lengthscale)[0] for a in range(d)], axis=0)
-    nu = SMOOTHNESS[kernel]
-    constant = 2.0**d * math.pi ** (d / 2) * special.gamma(nu + d / 2) / special.gamma(nu) * (2.0 * nu) ** nu
-    square = ((at * lengthscale) ** 2).sum(axis=1)
-    return np.asarray(constant * lengthscale**d * (2.0 * nu + square) ** -(nu + d / 2))
 
 
 def reach(kernel: str, tolerance: float) -> float:

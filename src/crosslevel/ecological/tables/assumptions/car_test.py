@@ -8,19 +8,17 @@ bootstrap (Wu 1986; Liu 1988): residuals, divided by one less their leverage, ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.data.frames import FrameKind
-from crosslevel.ecological.tables.answer_cells import answered_units
-from crosslevel.ecological.tables.cleaning import check_choice
-from crosslevel.ecological.tables.covariates import covariates_of_answer, covariates_of_units
+from crosslevel.data.counts import Counts
+from crosslevel.data.margins import UnitTables
+from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.covariates import covariates_of
 from crosslevel.ecological.tables.layout import describe_call
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, RandomState
 
@@ -47,14 +45,9 @@ class CurvatureTest:
     p_value_all: float
 
 
+@checked
 def car_test(
-    groups: object,
-    outcomes: object = None,
-    covariates: object = None,
-    *,
-    weights: str = "population",
-    n_draws: int = 999,
-    random_state: RandomState = 0,
+    counts: Counts, *, weights: str = "population", n_draws: int = 999, random_state: RandomState = 0
 ) -> Estimates:
     """Test whether outcomes are linear in composition, as they are when rates do not depend on it.
 
@@ -64,14 +57,9 @@ def car_test(
 
     Parameters
     ----------
-    groups : dataframe, array, UnitTables or Estimates
-        Counts, units x groups; or, alone, the result of :func:`unit_tables` or the answer of a method, which tells its counts.
-    outcomes : dataframe or array, optional
-        Counts, units x outcomes.
-    covariates : dataframe or array, optional
-        What else is known of the units, one row each, matched by a column ``unit`` or an index where there is one. Rates may
-        depend on them, linearly and by group; composition
-        must not matter beyond. Add squares as columns of their own where a line would be too stiff.
+    counts : Counts
+        Rates may depend on the covariates named there, linearly and by group; composition must not matter beyond. Add squares as
+        columns of their own where a line would be too stiff.
     weights : {"population", "equal"}, default "population"
         Weight of each unit.
     n_draws : int, default 999
@@ -94,17 +82,19 @@ def car_test(
     >>> rng = np.random.default_rng(0)
     >>> share = rng.uniform(0, 1, 100)
     >>> young = np.round(1000 * share)
-    >>> people = {"young": young, "old": 1000 - young}
+    >>> data = {"young": young, "old": 1000 - young}
     >>> curved = np.round(1000 * (0.2 + 0.6 * share**2))  # the young vote yes the more, the more young there are
-    >>> found = car_test(people, {"yes": curved, "no": 1000 - curved})
+    >>> data |= {"yes": curved, "no": 1000 - curved}
+    >>> found = car_test(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> found.select(outcome="yes")["p_value"].tolist()
     [0.001]
     """
     given = locals()
-    x, t, N, names, frame, data, blocks = _shares(groups, outcomes, covariates)
-    if not isinstance(weights, str):
-        raise InputError(f"weights is a {type(weights).__name__}; pass 'population' or 'equal'.")
-    check_choice("weights", weights, ("population", "equal"))
+    if weights not in ("population", "equal"):
+        raise unknown_name("weights", weights, ("population", "equal"), "choice")
+    tables, blocks = counts.tables, covariates_of(counts)
+    N, there = tables.N, tables.X.any(axis=0)
+    x, t = (tables.X / N[:, None])[:, there], tables.T / N[:, None]
     n_draws, seed = checks.check_whole(n_draws, "n_draws", 99), checks.read_seed(random_state)
     w = N / N.mean() if weights == "population" else np.ones(len(N))
     design = np.hstack([x, *((x[:, :, None] * Z[:, None, :]).reshape(len(x), -1) for Z in blocks.values())])
@@ -116,7 +106,7 @@ def car_test(
     found = curvature_test(x, t, w, design, n_draws, seed)
     return Estimates.build(
         {
-            "outcome": [*names, ALL],
+            "outcome": [*tables.outcomes, ALL],
             "estimate": [*found.statistic, found.statistic_all],
             "p_value": [*found.p_value, found.p_value_all],
         },
@@ -125,37 +115,15 @@ def car_test(
         level=None,
         interval="none",
         provenance=Provenance.of(
-            call=describe_call("car_test", {**given, "random_state": seed}),
+            call=describe_call("car_test", counts, {**given, "random_state": seed}),
             seed=seed,
-            data=data,
+            data=tables.data,
         ),
         diagnostics={"units": len(x), "terms": design.shape[1], "n_draws": n_draws, "covariates": list(blocks)},
         warnings=(NOTE,),
-        frame=frame,
+        frame=tables.frame,
         title="Curvature of outcomes in composition, over its mean if rates are constant",
     )
-
-
-def _shares(
-    groups: object, outcomes: object, covariates: object
-) -> tuple[FloatArray, FloatArray, FloatArray, Sequence[str], FrameKind, dict[str, str], dict[str, FloatArray]]:
-    """Give shares x and t, people N, names of outcomes, kind of frame, fingerprints and covariates."""
-    blocks: dict[str, FloatArray] = {}
-    if isinstance(groups, Estimates):
-        parts = answered_units(groups)
-        if len(parts) > 1:
-            raise InputError("groups is a pooled answer; test one district, result.select(district=...).")
-        part = parts[0]
-        X, T, names, frame, data = part.X, part.T, part.outcomes, groups.frame, dict(groups.provenance.data)
-        if covariates is not None and groups.units is not None:
-            blocks = covariates_of_answer(covariates, list(dict.fromkeys(groups.units["unit"].tolist())))
-    else:
-        tables = unit_tables(groups, outcomes)
-        X, T, names, frame, data = tables.X, tables.T, tables.outcomes, tables.frame, tables.fingerprints
-        blocks = {} if covariates is None else covariates_of_units(covariates, tables, groups)
-    N = X.sum(axis=1)
-    there = X.any(axis=0)
-    return (X / N[:, None])[:, there], T / N[:, None], N, names, frame, data, blocks
 
 
 def curvature_test(

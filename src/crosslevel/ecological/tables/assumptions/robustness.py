@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslevel.data.counts import Counts
 from crosslevel.ecological.tables.answer_cells import AnsweredUnits, answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     Benchmark,
@@ -19,9 +20,8 @@ from crosslevel.ecological.tables.assumptions.bias import (
     slope_to_move,
     within_group,
 )
-from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import covariates_of_answer
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
@@ -51,7 +51,7 @@ class _Part:
 def sensitivity(
     result: Estimates,
     *,
-    covariates: object = None,
+    counts: Counts | None = None,
     move: float | str = 0.05,
     slope: float | None = None,
 ) -> Estimates:
@@ -66,9 +66,8 @@ def sensitivity(
     ----------
     result : Estimates
         Answer of a method of ``crosslevel.ecological``, with its units.
-    covariates : dataframe or array, optional
-        What else is known of the units, one row each, as benchmarks: what would have happened had this been omitted? Matched by a
-        column ``unit`` or an index where there is one; rows without names are those of the units with people, in their order.
+    counts : Counts, optional
+        Its covariates are benchmarks: what would have happened had this been omitted? Matched by the names of the units.
     move : float or {"half", "others"}, default 0.05
         The change to ask about: so far in either direction; to one half; or to where the group is no different from
         everybody else.
@@ -87,7 +86,7 @@ def sensitivity(
         - ``robustness_value``: the share of variance that an omitted variable must explain, of the outcome and of
           composition alike, to make the move in a regression;
         - ``bias_scale``: the factor of that scale, which the contour plot needs;
-        - ``bench_low``, ``bench_high`` (with covariates): the interval widened by the largest change that observing a covariate
+        - ``bench_low``, ``bench_high`` (with counts): the interval widened by the largest change that observing a covariate
           makes;
         - ``at_contextual_slope=...`` (answers of ``rxc``): the estimate under other contextual slopes.
 
@@ -119,23 +118,22 @@ def sensitivity(
     Examples
     --------
     >>> from crosslevel.ecological import goodman
-    >>> people = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10]}
-    >>> votes = {"yes": [24, 37, 47, 56], "no": [76, 63, 53, 44]}
-    >>> answer = sensitivity(goodman(people, votes))
+    >>> data = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10], "yes": [24, 37, 47, 56], "no": [76, 63, 53, 44]}
+    >>> answer = sensitivity(goodman(Counts(data, groups=["young", "old"], outcomes=["yes", "no"])))
     >>> answer["robustness"].round(2).tolist()  # points of rate per 10 points of share that make 5 points of difference
     [1.67, 1.67, 1.51, 1.51]
     """
     _check_move(move)
     allowed = _slope(result, slope)
     parts = answered_units(result)
-    if covariates is not None and len(parts) > 1:
+    if counts is not None and len(parts) > 1:
         raise InputError(
             "covariates cannot be matched to a pooled answer; take one district, result.select(district=...)."
         )
     equal = result.diagnostics.get("weights") == "equal"
     blocks = None
-    if covariates is not None and result.units is not None:
-        blocks = covariates_of_answer(covariates, list(dict.fromkeys(result.units["unit"].tolist())))
+    if counts is not None and result.units is not None:
+        blocks = covariates_of_answer(counts, list(dict.fromkeys(result.units["unit"].tolist())))
     found = [_part(result, part, move, allowed, equal, blocks) for part in parts]
     columns = {name: np.full(len(result), np.nan) for name in found[0].columns}
     for part, one in zip(parts, found, strict=True):
@@ -177,7 +175,8 @@ def sensitivity(
 
 def _check_move(move: float | str) -> None:
     if isinstance(move, str):
-        check_choice("move", move, ("half", "others"))
+        if move not in ("half", "others"):
+            raise unknown_name("move", move, ("half", "others"), "choice")
     elif isinstance(move, bool) or not isinstance(move, Real) or not 0 < float(move) < 1:
         raise InputError(
             f"move={move!r} is not a share between 0 and 1; pass 0.05 for five points, 'half' or 'others'."

@@ -10,6 +10,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
+from crosslevel.data.counts import Counts
+from crosslevel.data.margins import UnitTables
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import curvature_test
@@ -22,18 +24,19 @@ from crosslevel.ecological.tables.contextual.doubts import (
     hidden_context,
 )
 from crosslevel.ecological.tables.contextual.intervals import (
+    DEMOGRAPHIC_KIND,
+    SYMMETRIC,
     Constants,
     TablePosterior,
     choose_constants,
     joint_draws,
 )
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts
-from crosslevel.ecological.tables.contextual_effect import SLOPE_RANGE, SLOPE_SD_RANGE
-from crosslevel.ecological.tables.covariates import covariates_of_units, unit_values
+from crosslevel.ecological.tables.contextual_effect import read_slope
+from crosslevel.ecological.tables.covariates import covariates_of
 from crosslevel.ecological.tables.group_counts import membership_variance
-from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
+from crosslevel.ecological.tables.layout import INTERVAL, Answer, lay_out
 from crosslevel.ecological.tables.raking import rake_units
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import critical_value
@@ -48,21 +51,14 @@ UNUSED = "Covariates changed nothing: leaving units out prefers none of the cova
 
 @checked
 def rxc(
-    groups: object,
-    outcomes: object = None,
-    kind: str | None = None,
-    contextual_slope: float | str = "auto",
-    contextual_slope_sd: float | str = "auto",
-    tau: float | str = "auto",
-    pool: Sequence[object] | None = None,
-    labels: Mapping[str, str] | None = None,
-    symmetric: bool = False,
+    counts: Counts,
     *,
-    units: Sequence[object] | None = None,
+    kind: str | None = None,
+    pool: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    contextual_slope: float | tuple[float, float] | str = "auto",
     level: float = 0.95,
-    covariates: object = None,
     random_state: RandomState = 0,
-    allow_unconverged: bool = False,
     progress: Progress | None = None,
 ) -> Estimates:
     """Estimate R x C tables by a model with a contextual effect: rates change with the composition of the unit.
@@ -74,45 +70,30 @@ def rxc(
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    kind : {"votes", "demographic"}, optional
-        What the table is: two choices of the same people, such as votes for a party and for a candidate, or what groups of people
-        (by race, age, education) do or have. Not given: votes with ``pool``, ``labels`` or ``symmetric``, which are for such tables,
+    counts : Counts
+        Outcomes are regressed on composition and the covariates named there with a ridge penalty, chosen by leaving units out, and every
+        group's rates follow half of the covariates' effect. The interval allows for what that moves. Not with ``pool``.
+    kind : {"demographic", "votes", "symmetric votes"}, optional
+        What the table is: what groups of people (by race, age, education) do or have, or two choices of the same people, such as votes
+        for a party and for a candidate. "symmetric votes" also fits groups given outcomes, and averages, which is better when both
+        sides are choices by the same people, and much worse when groups are demographic. Not given: votes with ``pool`` or ``labels``,
         and demographic without.
-    contextual_slope : float or "auto", default "auto"
-        How strongly the rates of every group follow what its unit's composition predicts: 0 is Goodman's constancy, 1 is
-        close to the neighborhood model. An assumption, not an estimate; 0.35 for votes, 0.4 for demographic groups.
-    contextual_slope_sd : float or "auto", default "auto"
-        Standard deviation of that assumption, which widens the intervals; 0.1 for votes, 0.2 for demographic groups.
-    tau : float or "auto", default "auto"
-        How far the groups may differ, as the prior sd of log rates: 0.5 for demographic groups; for votes 0.8 alone, 0.3 pooled
-        (around the learned means), 0.5 around matched labels.
-    pool : sequence, optional
-        District of each row of ``groups`` (of each unit of checked tables); a Series with the names of the units in its index is
-        matched by them. Districts are fitted together: rates of the
+    pool : str, optional
+        Column of the data with the district of each unit. Districts are fitted together: rates of the
         same pair of labels share a mean, learned from all. The answer gains the key ``district``, and options that a
         district lacks are null.
     labels : mapping of option to label, optional
         Ties options: across districts (default: the names of the columns), or, in one district, a group to the outcome
         of the same label, which it is then expected to prefer. Where the names of candidates mean nothing in other districts, give
         their parties.
-    symmetric : bool, default False
-        Also fit groups given outcomes, and average. Better when both sides are choices by the same people (two votes),
-        much worse when groups are demographic.
-    units : sequence, optional
-        Names of the units.
+    contextual_slope : float, (float, float) or "auto", default "auto"
+        How strongly the rates of every group follow what its unit's composition predicts: 0 is Goodman's constancy, 1 is
+        close to the neighborhood model. An assumption, not an estimate; 0.35 for votes, 0.4 for demographic groups. The second number is
+        the standard deviation of that assumption, which widens the intervals; 0.1 for votes, 0.2 for demographic groups.
     level : float, default 0.95
         Level of the intervals.
-    covariates : dataframe or array, optional
-        What else is known of the units, one row each, matched by a column ``unit`` (or an index) where there is one. Outcomes are
-        regressed on composition and covariates with a ridge penalty, chosen by leaving units out, and every group's rates follow
-        half of the covariates' effect. The interval allows for what that moves. Only for one table, not with ``pool`` or ``symmetric``.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the posterior draws.
-    allow_unconverged : bool, default False
-        When the mode is not reached, answer from where the search stopped, with a warning, ``diagnostics["converged"]``
-        false and no interval (the curvature there is not that of a mode), instead of raising an error. Not with ``pool``.
     progress : bool or callable, optional
         True for a bar on stderr; or a function of the fits done and of all, one for each contextual slope.
 
@@ -128,7 +109,7 @@ def rxc(
     Raises
     ------
     ConvergenceError
-        When the mode is not reached, unless ``allow_unconverged``.
+        When the mode is not reached.
 
     See Also
     --------
@@ -149,49 +130,36 @@ def rxc(
 
     Examples
     --------
-    >>> people = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
-    >>> votes = {"yes": [25, 37, 47, 55, 29, 41], "no": [75, 63, 53, 45, 71, 59]}
-    >>> found = rxc(people, votes)
+    >>> data = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
+    >>> data |= {"yes": [25, 37, 47, 55, 29, 41], "no": [75, 63, 53, 45, 71, 59]}
+    >>> found = rxc(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> bool(found["estimate"][0] > found["estimate"][2])
     True
     >>> found.diagnostics["converged"], found.diagnostics["kind"]
     (True, 'demographic')
     """
-    given = locals()
-    tables = unit_tables(groups, outcomes, units)
+    given, tables = locals(), counts.tables
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     pooled = pool is not None
-    kind, constants = choose_constants(kind, pool=pooled, labels=labels is not None, symmetric=symmetric)
-    if tables.membership is not None and pooled:
-        raise InputError("pool= has no place with membership probabilities; fit each district alone.")
-    if allow_unconverged and pooled:
-        raise InputError("allow_unconverged=True has no effect with pool=, whose fits must converge; leave it out.")
-    settings = Settings(
-        b=_chosen(contextual_slope, "contextual_slope", constants.slope, SLOPE_RANGE),
-        b_sd=_chosen(contextual_slope_sd, "contextual_slope_sd", constants.slope_sd, SLOPE_SD_RANGE),
-        tau=_chosen(tau, "tau", constants.tau, (1e-3, 1e3)),
-        pooled=pooled,
-        symmetric=symmetric,
-        seed=seed,
-        allow_unconverged=allow_unconverged,
-    )
-    districts_of = None if pool is None else _districts_of(tables, pool, groups)
+    chosen, constants = choose_constants(kind, pool=pooled, labels=labels is not None)
+    settings = Settings(*_slope(contextual_slope, constants), constants.tau, pooled, chosen == SYMMETRIC, seed)
+    if pooled and (tables.membership is not None or counts.covariates):
+        raise InputError("pool= has no place with covariates or membership probabilities; fit each district alone.")
+    if settings.symmetric and counts.covariates:
+        raise InputError(
+            f"kind={kind!r} has no place with covariates; fit in one direction, or leave them out of counts."
+        )
+    districts_of = None if pool is None else _districts_of(counts, pool)
     parts = _labeled(tables, _split(tables, districts_of), labels, pooled)
     effects: dict[str, Any] = {}
-    if covariates is not None:
-        if pooled or symmetric:
-            raise InputError(
-                "covariates= has no place with pool= or symmetric=; fit one table in one direction, or leave it out."
-            )
-        parts, effects = with_covariates(parts[0], covariates_of_units(covariates, tables, groups))
+    if counts.covariates:
+        parts, effects = with_covariates(parts[0], covariates_of(counts))
     slopes, fits = dict.fromkeys((settings.b, ENDS[0], constants.slope, ENDS[1])), {}
     with count_steps(progress, "Fitting slopes", len(slopes), "fits") as step:
         for b in slopes:
             fits[b] = _fit(parts, replace(settings, b=b))
             if step is not None:
                 step()
-    stopped = {b: said[0] for b, fit in fits.items() if (said := [p.failure for p in fit.values() if p.failure])}
-    converged = settings.b not in stopped
     found, move = fits[settings.b], np.zeros(())
     used = parts[0].moved is not None
     if used and 0 in found:
@@ -207,55 +175,45 @@ def rxc(
         found = {0: back}
     context = [hidden_context(part.x, part.y) if k in found else None for k, part in enumerate(parts)]
     answer = _answer(tables, parts, found, context, constants, level, seed, move)
-    shown: dict[str, Any] = {}
-    if converged:
-        first = (slice(None), 0) if pool is None else (slice(None),)
-        columns = {name: values if pooled else values[0] for name, values in answer.columns.items()}
-        shown = {"level": level, "columns": columns, "unit_columns": answer.unit_columns, "draws": answer.draws[first]}
-        same = (settings.b, settings.b_sd, settings.tau) == (constants.slope, constants.slope_sd, constants.tau)
-        shown["interval"] = (
-            f"Laplace with the contextual slope cut, calibrated on {constants.learned_on}{'' if same else ', with other constants'}"
-        )
-    return cell_estimates(
-        tables,
+    same = (settings.b, settings.b_sd) == (constants.slope, constants.slope_sd)
+    answered = Answer(
         answer.cells,
-        method=f"contextual R x C model of {'votes' if kind == 'votes' else 'demographic groups'}, contextual slope {settings.b:g}"
+        method=f"contextual R x C model of {'demographic groups' if chosen == DEMOGRAPHIC_KIND else 'votes'}, "
+        f"contextual slope {settings.b:g}"
         + (", pooled over districts" if pooled else "")
-        + (", both directions" if symmetric else "")
+        + (", both directions" if settings.symmetric else "")
         + (", with covariates" if used else ""),
-        call=("rxc", {**given, "random_state": seed}),
+        level=level,
+        interval=f"Laplace with the contextual slope cut, calibrated on {constants.learned_on}{'' if same else ', with other constants'}",
+        columns={name: values if pooled else values[0] for name, values in answer.columns.items()},
+        unit_columns=answer.unit_columns,
+        draws=answer.draws if pooled else answer.draws[:, 0],
         districts=districts_of,
         diagnostics={
-            "kind": kind,
+            "kind": chosen,
             "constants": {"k": constants.k, "s0": constants.s0, "rho": constants.rho},
             "constants_learned_on": constants.learned_on,
             **_convergence(found, settings),
-            "converged": converged,
+            "converged": True,
             **_at_other_slopes(tables, parts, {b: fits[b] for b in (ENDS[0], constants.slope, ENDS[1])}),
             **_assumptions(parts, context, seed),
             **({"covariates": effects} if effects else {}),
             **({"membership_move": moved.ravel().tolist()} if tables.membership is not None else {}),
         },
         warnings=(
-            *(
-                f"Not converged at contextual slope {b:g}: the search stopped on the way. {why}"
-                for b, why in stopped.items()
-            ),
             *([UNUSED] if effects and not used else ()),
             *describe_few_units(parts, districts_of),
             *describe_doubts(tables, parts, context, answer.cells, districts_of),
-            *(describe_looks_like_votes(context[0]) if given["kind"] is None and kind == "demographic" else ()),
+            *(describe_looks_like_votes(context[0]) if kind is None and chosen == DEMOGRAPHIC_KIND else ()),
         ),
         seed=seed,
-        **shown,
     )
+    return lay_out(counts, ("rxc", {**given, "random_state": seed}), answered)
 
 
-def _chosen(value: float | str, argument: str, default: float, limits: tuple[float, float]) -> float:
-    """Read a number, or take the constant of the kind of table for "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return default
-    return checks.check_between(value, argument, *limits)
+def _slope(given: float | tuple[float, float] | str, constants: Constants) -> tuple[float, float]:
+    """Read the contextual slope and its standard deviation; "auto" are the constants of the kind of table."""
+    return (constants.slope, constants.slope_sd) if given == "auto" else read_slope(given, constants.slope_sd)
 
 
 def _fit(parts: list[District], settings: Settings) -> dict[int, TablePosterior]:
@@ -266,12 +224,14 @@ def _fit(parts: list[District], settings: Settings) -> dict[int, TablePosterior]
         return dict(zip(solved, fit_districts([parts[k] for k in solved], settings), strict=True))
 
 
-def _districts_of(tables: UnitTables, pool: Sequence[object], groups: object) -> list[object]:
+def _districts_of(counts: Counts, pool: str) -> list[object]:
     """Tell the district of every unit kept."""
-    names = [getattr(d, "item", lambda d=d: d)() for d in unit_values(pool, "pool", tables, groups)]
-    missing = [tables.units[i] for i, d in enumerate(names) if d is None or d != d]
+    names: list[object] = counts.by_unit([pool], "pool")[pool].to_pylist()
+    missing = [counts.tables.units[i] for i, d in enumerate(names) if d is None or d != d]
     if missing:
-        raise InputError(f"pool has {len(missing):,} missing district(s), the first of {missing[0]!r}; fill or drop.")
+        raise InputError(
+            f"pool={pool!r} has {len(missing):,} missing district(s), the first of {missing[0]!r}; fill or drop."
+        )
     return names
 
 

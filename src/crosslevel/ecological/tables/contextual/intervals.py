@@ -30,10 +30,11 @@ from crosslevel.ecological.tables.contextual.model import (
     refine_mode,
     unpack,
 )
-from crosslevel.errors import ConvergenceError, InputError, unknown_name
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
-KINDS = ("votes", "demographic")
+DEMOGRAPHIC_KIND, SYMMETRIC = "demographic", "symmetric votes"
+KINDS = (DEMOGRAPHIC_KIND, "votes", SYMMETRIC)
 ELECTIONS = "two votes of the same people (split tickets counted in New Zealand, 2002 to 2014)"
 PEOPLE = "tables of people (ACS 2024 by PUMA, states other than 12, 13, 17, 36, 37, 39, and voter registration in North Carolina)"
 
@@ -77,26 +78,27 @@ VOTES = {  # what the districts share, both directions; learned on five election
 }
 
 
-def choose_constants(kind: str | None, *, pool: bool, labels: bool, symmetric: bool) -> tuple[str, Constants]:
+def choose_constants(kind: str | None, *, pool: bool, labels: bool) -> tuple[str, Constants]:
     """Give the kind of table and its constants; options that say "choices of the same people" decide where none is stated.
 
     Examples
     --------
-    >>> kind, constants = choose_constants(None, pool=False, labels=False, symmetric=True)
+    >>> kind, constants = choose_constants(None, pool=True, labels=False)
     >>> kind, constants.k
-    ('votes', 1.08)
+    ('votes', 1.46)
     """
-    said = [name for name, given in (("pool", pool), ("labels", labels), ("symmetric", symmetric)) if given]
+    said = [name for name, given in (("pool", pool), ("labels", labels)) if given]
     if kind is not None and kind not in KINDS:
         raise unknown_name("kind", kind, KINDS, "kind")
-    if kind == "demographic" and said:
+    if kind == DEMOGRAPHIC_KIND and said:
         raise InputError(
-            f"kind='demographic' has no constants with {' and '.join(said)}=, which is for two choices of the same people; leave "
+            f"kind={kind!r} has no constants with {' and '.join(said)}=, which is for two choices of the same people; leave "
             f"{'it' if len(said) == 1 else 'them'} out, or pass kind='votes'."
         )
-    if kind == "demographic" or not (kind or said):
-        return "demographic", DEMOGRAPHIC
-    return "votes", VOTES["pool" if pool else "labels" if labels else "nothing", symmetric]
+    chosen = kind or ("votes" if said else DEMOGRAPHIC_KIND)
+    if chosen == DEMOGRAPHIC_KIND:
+        return chosen, DEMOGRAPHIC
+    return chosen, VOTES["pool" if pool else "labels" if labels else "nothing", chosen == SYMMETRIC]
 
 
 N_DRAWS = 400
@@ -123,8 +125,6 @@ class TablePosterior:
     iterations : int
     overdispersion : float
         phi.
-    failure : str
-        Why the mode was not reached; empty where it was. Variance and draws are then not known.
     """
 
     table: FloatArray
@@ -136,23 +136,17 @@ class TablePosterior:
     decrement: float
     iterations: int
     overdispersion: float
-    failure: str = ""
 
 
-def posterior(task: Problem, mode: Mode, b_sd: float, seed: int, allow_unconverged: bool = False) -> TablePosterior:
+def posterior(task: Problem, mode: Mode, b_sd: float, seed: int) -> TablePosterior:
     """Describe the table around the mode.
 
     Raises
     ------
     ConvergenceError
-        When the mode is not reached, unless ``allow_unconverged``.
+        When the mode is not reached.
     """
-    try:
-        mode, hessian, decrement = refine_mode(task, mode)
-    except ConvergenceError as error:
-        if not allow_unconverged:
-            raise
-        return _where_it_stopped(task, mode, str(error))
+    mode, hessian, decrement = refine_mode(task, mode)
     z, z_b = _antithetic(len(mode.theta), seed)
     values, vectors = scipy.linalg.eigh(hessian)
     theta = mode.theta + z @ (vectors / np.sqrt(values)).T
@@ -179,23 +173,6 @@ def posterior(task: Problem, mode: Mode, b_sd: float, seed: int, allow_unconverg
         decrement=decrement,
         iterations=mode.iterations,
         overdispersion=float(np.exp(log_phi)),
-    )
-
-
-def _where_it_stopped(task: Problem, mode: Mode, failure: str) -> TablePosterior:
-    """Give the table at the last step of a search that did not reach its mode; its variance is not known."""
-    cells, unknown = np.maximum(expected_cells(mode, task), 0), np.full(task.M.shape, np.nan)
-    return TablePosterior(
-        table=cells.sum(axis=0),
-        variance=unknown,
-        draws=unknown[None],
-        cells=cells,
-        cell_variance=np.full(cells.shape, np.nan),
-        gradient=mode.gradient,
-        decrement=np.nan,
-        iterations=mode.iterations,
-        overdispersion=float(np.exp(mode.theta[-1])),
-        failure=failure,
     )
 
 

@@ -67,7 +67,6 @@ class Settings:
         Contextual slope, its standard deviation, and the prior sd of d.
     pooled, symmetric : bool
     seed : int
-    allow_unconverged : bool
     """
 
     b: float
@@ -76,7 +75,6 @@ class Settings:
     pooled: bool
     symmetric: bool
     seed: int
-    allow_unconverged: bool
 
 
 def fit_districts(districts: Sequence[District], settings: Settings) -> list[TablePosterior]:
@@ -97,7 +95,7 @@ def _one_way(districts: Sequence[District], settings: Settings) -> list[TablePos
     found = []
     for task, mode, d in zip(tasks, modes, districts, strict=True):
         mode = find_mode(task, settings.b, None if mode is None else mode.theta)
-        p = posterior(task, mode, settings.b_sd, settings.seed, settings.allow_unconverged)
+        p = posterior(task, mode, settings.b_sd, settings.seed)
         found.append(replace(p, table=fit_table(p.table, d.x.sum(axis=0), d.y.sum(axis=0))))
     return found
 
@@ -135,5 +133,4 @@ def _both_ways(f: TablePosterior, r: TablePosterior) -> TablePosterior:
         decrement=max(f.decrement, r.decrement),
         iterations=f.iterations + r.iterations,
         overdispersion=f.overdispersion,
-        failure=f.failure or r.failure,
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from crosslevel.data import checks
+from crosslevel.data.counts import Counts
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.contextual_effect import (
@@ -17,19 +16,19 @@ from crosslevel.ecological.tables.contextual_effect import (
     SLOPE_SD,
     ContextualEffect,
     balanced_normal,
-    check_slope,
     moved_along,
     predicted_by_composition,
+    read_slope,
 )
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.ecological.tables.layout import Answer, lay_out
+from crosslevel.errors import ConvergenceError
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState
 
 EXTENSION = 8  # the chains may grow to this many times the draws asked for
+CHAINS, WARMUP = 4, 200  # draws of each chain that are thrown away
 NAME = "Multinomial-Dirichlet (Rosen, Jiang, King and Tanner)"
 
 
@@ -64,17 +63,11 @@ class _Answer:
 
 @checked
 def multinomial_dirichlet(
-    groups: object,
-    outcomes: object = None,
+    counts: Counts,
     *,
-    units: Sequence[object] | None = None,
-    contextual_slope: float = SLOPE,
-    contextual_slope_sd: float = SLOPE_SD,
-    lambda1: float = 4.0,
-    lambda2: float = 2.0,
-    chains: int = 4,
+    contextual_slope: float | tuple[float, float] = (SLOPE, SLOPE_SD),
+    prior: tuple[float, float] = (4.0, 2.0),
     n_draws: int = 1000,
-    warmup: int = 200,
     level: float = 0.95,
     allow_unconverged: bool = False,
     random_state: RandomState = 0,
@@ -83,31 +76,26 @@ def multinomial_dirichlet(
     """Estimate R x C tables by the hierarchical Multinomial-Dirichlet model.
 
     In unit i the shares of group r are beta_ir ~ Dirichlet(alpha_ir), the outcomes are multinomial with probabilities
-    sum_r x_ir beta_ir, alpha_irc = alpha_rc exp(contextual_slope H_ic) and alpha_rc ~ Gamma(lambda1, rate lambda2). H_ic is the log of
+    sum_r x_ir beta_ir, alpha_irc = alpha_rc exp(contextual_slope H_ic) and alpha_rc ~ Gamma(shape, rate). H_ic is the log of
     what the unit's composition predicts for outcome c, over its overall share: the rates of every group follow it by
-    ``contextual_slope``, as in :func:`rxc`, and differ beyond that from unit to unit by chance. ``contextual_slope=0,
-    contextual_slope_sd=0`` is the model without a covariate, in which composition does not matter: where that fails (aggregation
+    ``contextual_slope``, as in :func:`rxc`, and differ beyond that from unit to unit by chance. ``contextual_slope=(0,
+    0)`` is the model without a covariate, in which composition does not matter: where that fails (aggregation
     bias) the answer is off and the intervals are too narrow.
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` checked tables of :func:`unit_tables` alone.
-    units : sequence, optional
-        Names of the units.
-    contextual_slope : float, default 0.35
+    counts : Counts
+    contextual_slope : float or (float, float), default (0.35, 0.1)
         How strongly the rates of every group follow what its unit's composition predicts. An assumption, not an estimate: H is made
         of the outcomes, so the likelihood must not choose it. The default is that of :func:`rxc`, learned on tables with counted cells.
-    contextual_slope_sd : float, default 0.1
-        Standard deviation of that assumption; it widens the intervals of the district. Those of units are given the slope.
-    lambda1, lambda2 : float, default 4 and 2
-        Shape and rate of the gamma prior of every alpha_rc. The answer can depend on them: groups that never have an
-        outcome draw alpha toward 0, and the prior holds against it. 4 and 2 are the prior of the R package
-        eiPack; the notes compare others.
-    chains : int, default 4
-        Independent chains, run on the cores there are.
-    n_draws, warmup : int, default 1000 and 200
-        Draws kept of each chain, and discarded before. A draw is five sweeps over all units. ``n_draws`` is doubled, up to
+        The second number is the standard deviation of that assumption; it widens the intervals of the district. Those of units are given
+        the slope.
+    prior : (float, float), default (4, 2)
+        Shape and rate of the gamma prior of every alpha_rc, ``lambda1`` and ``lambda2`` of the R package eiPack, whose values these are.
+        The answer can depend on them: groups that never have an outcome draw alpha toward 0, and the prior holds against it; the notes
+        compare others.
+    n_draws : int, default 1000
+        Draws kept of each of four chains. A draw is five sweeps over all units. ``n_draws`` is doubled, up to
         eight times as many, until the chains have converged.
     level : float, default 0.95
         Level of the intervals (posterior quantiles).
@@ -164,39 +152,34 @@ def multinomial_dirichlet(
 
     Examples
     --------
-    >>> people = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
-    >>> votes = {"yes": [25, 37, 47, 55, 29, 41], "no": [75, 63, 53, 45, 71, 59]}
-    >>> found = multinomial_dirichlet(people, votes)
+    >>> data = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
+    >>> data |= {"yes": [25, 37, 47, 55, 29, 41], "no": [75, 63, 53, 45, 71, 59]}
+    >>> found = multinomial_dirichlet(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> bool(found["estimate"][0] > found["estimate"][2])
     True
     >>> found.diagnostics["converged"], bool(found.diagnostics["max_rhat"] < 1.01)
     (True, True)
     """
     given = locals()
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     level, seed = checks.check_level(level), checks.read_seed(random_state)
-    slope, slope_sd = check_slope(contextual_slope, contextual_slope_sd)
-    gamma = (_check_positive(lambda1, "lambda1"), _check_positive(lambda2, "lambda2"))
-    plan = Plan(
-        chains=checks.check_whole(chains, "chains", 2),
-        draws=checks.check_whole(n_draws, "n_draws", 50),
-        warmup=checks.check_whole(warmup, "warmup", 20),
-        max_draws=EXTENSION * n_draws,
-        seed=seed,
-    )
+    slope, slope_sd = read_slope(contextual_slope)
+    shape, rate = (checks.check_positive(value, "prior") for value in prior)
+    draws = checks.check_whole(n_draws, "n_draws", 50)
+    plan = Plan(chains=CHAINS, draws=draws, warmup=WARMUP, max_draws=EXTENSION * draws, seed=seed)
     call = ("multinomial_dirichlet", {**given, "random_state": seed})
     R, C = np.flatnonzero(tables.X.sum(axis=0) > 0), np.flatnonzero(tables.T.sum(axis=0) > 0)
     X, T = np.ascontiguousarray(tables.X[:, R]), np.ascontiguousarray(tables.T[:, C])
     place = np.ix_(R, C)
     if min(len(R), len(C)) == 1:
-        return _laid_out(tables, _exact(X, T), place, level, call, seed)
+        return _laid_out(counts, _exact(X, T), place, level, call)
     effect = ContextualEffect(predicted_by_composition(X, T), slope, slope_sd)
     bounds = (tables.bounds.low.sum(axis=0)[place], tables.bounds.high.sum(axis=0)[place])
-    found = _sampled(X, T, gamma, plan, progress, effect, bounds, allow_unconverged)
-    common = {"contextual_slope": slope, "contextual_slope_sd": slope_sd, "lambda1": gamma[0], "lambda2": gamma[1]}
+    found = _sampled(X, T, (shape, rate), plan, progress, effect, bounds, allow_unconverged)
+    common = {"contextual_slope": slope, "contextual_slope_sd": slope_sd, "lambda1": shape, "lambda2": rate}
     found.diagnostics.update(common)
     said = (*_warnings(effect, len(X), len(R)), *(describe_curvature(tables) if effect.absent else ()))
-    return _laid_out(tables, found, place, level, call, seed, said)
+    return _laid_out(counts, found, place, level, call, said)
 
 
 def _sampled(
@@ -220,8 +203,8 @@ def _sampled(
         )
         if not allow_unconverged:
             raise ConvergenceError(
-                f"the {chains.chains} chains have not converged after {chains.draws:,} draws each: {why}; raise n_draws= or "
-                "warmup=, merge small groups and outcomes, or pass allow_unconverged=True to look at them."
+                f"the {chains.chains} chains have not converged after {chains.draws:,} draws each: {why}; raise n_draws=, "
+                "merge small groups and outcomes, or pass allow_unconverged=True to look at them."
             )
         warnings = (f"the chains have not converged ({why}): do not report these numbers.",)
     district = found.cells.reshape(-1, *found.cells.shape[2:])
@@ -266,15 +249,15 @@ def _exact(X: FloatArray, T: FloatArray) -> _Answer:
 
 
 def _laid_out(
-    tables: UnitTables,
+    counts: Counts,
     found: _Answer,
     place: tuple[Any, ...],
     level: float,
     call: tuple[str, dict[str, Any]],
-    seed: int,
     warnings: tuple[str, ...] = (),
 ) -> Estimates:
     """Put the options with people among all options, and lay out."""
+    tables = counts.tables
 
     def whole(values: FloatArray) -> FloatArray:
         out = np.zeros((*values.shape[:-2], len(tables.groups), len(tables.outcomes)))
@@ -287,11 +270,9 @@ def _laid_out(
     if found.slope is not None:
         moves = {"slope_sensitivity": _shares(whole(0.1 * found.slope), everybody).ravel().tolist()}
     low, high = limits.low.sum(axis=0), limits.high.sum(axis=0)
-    return cell_estimates(
-        tables,
+    answer = Answer(
         cells,
         method=found.method,
-        call=call,
         level=level,
         interval=found.interval,
         columns=_interval_columns(district, cells.sum(axis=0), None, low, high, everybody, level),
@@ -300,8 +281,9 @@ def _laid_out(
         unit_draws=_shares(kept, people) if drawn else None,
         diagnostics={**found.diagnostics, **moves},
         warnings=(*found.warnings, *warnings),
-        seed=seed,
+        seed=call[1]["random_state"],
     )
+    return lay_out(counts, call, answer)
 
 
 def _interval_columns(
@@ -334,9 +316,3 @@ def _warnings(effect: ContextualEffect, n: int, R: int) -> tuple[str, ...]:
     few = f"{n} unit(s) for {R} groups: the answer rests on the prior more than on the data."
     same = "every unit has the same composition: contextual_slope changes nothing here."
     return (*((few,) if n <= R else ()), *((same,) if not effect.absent and not effect.H.any() else ()))
-
-
-def _check_positive(value: object, argument: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1e6:
-        raise InputError(f"{argument}={value!r} is not a positive number; the default prior is lambda1=4, lambda2=2.")
-    return float(value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Real
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,21 +11,21 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks, frames
+from crosslevel.data.counts import Counts
+from crosslevel.data.margins import UnitTables
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
-from crosslevel.ecological.tables.cleaning import check_choice
-from crosslevel.ecological.tables.covariates import unit_rows
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
 from crosslevel.ecological.tables.king.mode import SMALLEST_SPREAD, Mode, find_mode
 from crosslevel.ecological.tables.king.simulation import ParameterDraws, draw_parameters, draw_units, expected_units
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.ecological.tables.layout import Answer, lay_out
+from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, RandomState
 
 POINTS = ("mode", "mean")
+PRIOR = Prior(0.5, 0.5, 0.5)
 FAR_FROM_MODE = 0.01  # posterior standard deviations
 FEWEST_EFFECTIVE = 100
 MOST_KEPT = 40_000_000
@@ -36,18 +36,13 @@ LITTLE_VARIATION = 0.02
 
 @checked
 def king(
-    groups: object,
-    outcomes: object = None,
+    counts: Counts,
     *,
-    units: Sequence[object] | None = None,
-    zb: object = None,
-    zw: object = None,
+    means: Mapping[str, str | Sequence[str]] | None = None,
+    prior: tuple[float, float, float] = (0.5, 0.5, 0.5),
+    point: str = "mode",
     level: float = 0.95,
     n_draws: int = 1000,
-    erho: float = 0.5,
-    esigma: float = 0.5,
-    ebeta: float = 0.5,
-    point: str = "mode",
     allow_unconverged: bool = False,
     random_state: RandomState = 0,
 ) -> Estimates:
@@ -68,21 +63,16 @@ def king(
     ----------
     groups, outcomes : dataframe or array
         Counts, units x 2 groups and units x 2 outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    units : sequence, optional
-        Names of the units.
-    zb, zw : dataframe or array, optional
-        Covariates of the mean share of the first and of the second group, units x k. They are centered. With X itself
-        among them the shares may depend on composition, but then the totals say little about the shares.
+    means : mapping of group to column(s), optional
+        Columns of the data, numbers, on which the mean share of a group depends. They are centered. With the composition itself
+        among them the shares may depend on it, but then the totals say little about the shares.
+    prior : (float, float, float), default (0.5, 0.5, 0.5)
+        Standard deviations of three priors, 0 for none: of atanh(rho), normal; of both standard deviations, half-normal; and of both
+        means, flat inside [0, 1] and falling off outside. They are ``erho``, ``esigma`` and ``ebeta`` of the R package ei.
     level : float, default 0.95
         Level of the intervals.
     n_draws : int, default 1000
         Draws from the posterior.
-    erho : float, default 0.5
-        Standard deviation of the normal prior of atanh(rho); 0 for none.
-    esigma : float, default 0.5
-        Standard deviation of the half-normal prior of both standard deviations; 0 for none.
-    ebeta : float, default 0.5
-        Standard deviation of the prior of both means, flat inside [0, 1] and falling off outside; 0 for none.
     point : {"mode", "mean"}, default "mode"
         The estimate: the expectation at the most probable parameters, as in King (1997), or the mean of the posterior.
     allow_unconverged : bool, default False
@@ -127,61 +117,53 @@ def king(
 
     Examples
     --------
-    >>> people = {"young": [10, 40, 70, 90, 20, 55, 30, 80], "old": [90, 60, 30, 10, 80, 45, 70, 20]}
-    >>> votes = {"yes": [25, 37, 47, 58, 26, 44, 31, 50], "no": [75, 63, 53, 42, 74, 56, 69, 50]}
-    >>> found = king(people, votes)
+    >>> data = {"young": [10, 40, 70, 90, 20, 55, 30, 80], "old": [90, 60, 30, 10, 80, 45, 70, 20]}
+    >>> data |= {"yes": [25, 37, 47, 58, 26, 44, 31, 50], "no": [75, 63, 53, 42, 74, 56, 69, 50]}
+    >>> found = king(Counts(data, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> bool(found["estimate"][0] > found["estimate"][2])
     True
     >>> found.diagnostics["converged"]
     True
     """
     given = locals()
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     n_draws = checks.check_whole(n_draws, "n_draws", 50, 1_000_000)
-    prior = Prior(_check_sd(erho, "erho"), _check_sd(esigma, "esigma"), _check_sd(ebeta, "ebeta"))
-    check_choice("point", point, POINTS)
-    X, T = _shares(tables)
-    names_b, Zb, scale_b = _covariates(zb, "zb", tables, groups)
-    names_w, Zw, scale_w = _covariates(zw, "zw", tables, groups)
-    problem = Problem(lines=tomography_lines(X, T), Zb=Zb, Zw=Zw, prior=prior)
-    if len(X) < problem.n_parameters:
+    priors = Prior(*(_check_sd(sd) for sd in prior))
+    if point not in POINTS:
+        raise unknown_name("point", point, POINTS, "choice")
+    if (len(tables.groups), len(tables.outcomes)) != (2, 2):
         raise InputError(
-            f"groups has {len(X)} unit(s) with people for the {problem.n_parameters} parameters of king; pass at least "
-            f"{problem.n_parameters} units, or call bounds, which needs no model."
+            f"king answers 2 x 2 tables and these have {len(tables.groups)} groups and {len(tables.outcomes)} outcomes; call rxc or "
+            "multinomial_dirichlet, or merge to two groups and two outcomes."
         )
-    rng, order = np.random.default_rng(seed), np.lexsort((*Zw.T, *Zb.T, T, X))
-    # one order of units for every sum: rounding can decide whether a posterior far from normal is sampled well
-    ordered = Problem(lines=tomography_lines(X[order], T[order]), Zb=Zb[order], Zw=Zw[order], prior=prior)
-    # factorizing 5 x 5 matrices by a pool of threads costs more than the work
-    with threadpool_limits(limits=1, user_api="blas"):
-        mode = find_mode(ordered)
-        found = draw_parameters(ordered, mode, n_draws, rng)
-    failure = _failure(mode, found, n_draws)
+    X, T = two_shares(tables.X, tables.T, tables.groups)
+    named = means or {}
+    for group in named:
+        if group not in tables.groups:
+            raise unknown_name("means", group, tables.groups, "group")
+    (names_b, Zb, scale_b), (names_w, Zw, scale_w) = (_covariates(counts, named.get(g)) for g in tables.groups)
+    found = fit_king(X, T, (Zb, Zw), (priors, point), n_draws, seed)
+    failure, mode, pair = found.failure, found.mode, found.pair
     if failure and not allow_unconverged:
         raise ConvergenceError(f"{failure} Pass allow_unconverged=True to see the numbers all the same.")
-    pair = draw_units(problem, found.phi, rng)
-    middle = expected_units(problem, mode.phi) if point == "mode" else (pair[0].mean(axis=0), pair[1].mean(axis=0))
-    cells, weight = tables.X[:, :, None] * _four(*middle), tables.X / tables.X.sum(axis=0)
-    district = pair[0] @ weight[:, 0], pair[1] @ weight[:, 1]
+    cells, district = found.district(tables.X)
     kept = 4 * pair[0].size <= MOST_KEPT
-    return cell_estimates(
-        tables,
+    answer = Answer(
         cells,
         method="King's truncated bivariate normal" + (", with covariates" if names_b or names_w else ""),
-        call=("king", {**given, "random_state": seed}),
         level=level,
         interval="posterior quantile",
         columns=_interval_columns(district, cells.sum(axis=0) / tables.X.sum(axis=0)[:, None], level),
-        unit_columns=_interval_columns(pair, _four(*middle), level),
-        draws=_four(*district),
-        unit_draws=_four(*pair) if kept else None,
+        unit_columns=_interval_columns(pair, four(*found.middle), level),
+        draws=four(*district),
+        unit_draws=four(*pair) if kept else None,
         diagnostics={
             "converged": failure is None,
-            **_diagnostics(problem, mode, found),
+            **_diagnostics(found),
             "coefficients": {
-                "zb": dict(zip(names_b, (mode.phi[5 : 5 + len(names_b)] / scale_b).tolist(), strict=True)),
-                "zw": dict(zip(names_w, (mode.phi[5 + len(names_b) :] / scale_w).tolist(), strict=True)),
+                tables.groups[0]: dict(zip(names_b, (mode.phi[5 : 5 + len(names_b)] / scale_b).tolist(), strict=True)),
+                tables.groups[1]: dict(zip(names_w, (mode.phi[5 + len(names_b) :] / scale_w).tolist(), strict=True)),
             },
         },
         warnings=(
@@ -191,11 +173,72 @@ def king(
         ),
         seed=seed,
     )
+    return lay_out(counts, ("king", {**given, "random_state": seed}), answer)
 
 
-def _diagnostics(problem: Problem, mode: Mode, found: ParameterDraws) -> dict[str, Any]:
+@dataclass(frozen=True)
+class KingFit:
+    """What King's model says of one 2 x 2 table.
+
+    Attributes
+    ----------
+    problem : Problem
+    mode : Mode
+    drawn : ParameterDraws
+    pair : two of (n_draws, n_units)
+        Draws of both groups' shares with the first outcome.
+    middle : two of (n_units,)
+        Their point estimates.
+    failure : str or None
+        Why the numbers should not be used.
+    """
+
+    problem: Problem
+    mode: Mode
+    drawn: ParameterDraws
+    pair: tuple[FloatArray, FloatArray]
+    middle: tuple[FloatArray, FloatArray]
+    failure: str | None
+
+    def district(self, X: FloatArray) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
+        """Give the cells (n_units, 2, 2) for people X (n_units, 2), and draws of both groups' shares in the district."""
+        weight = X / X.sum(axis=0)
+        return X[:, :, None] * four(*self.middle), (self.pair[0] @ weight[:, 0], self.pair[1] @ weight[:, 1])
+
+
+def fit_king(
+    X: FloatArray,
+    T: FloatArray,
+    Z: tuple[FloatArray, FloatArray],
+    model: tuple[Prior, str],
+    n_draws: int,
+    seed: int,
+) -> KingFit:
+    """Fit shares T (n_units,) with the first outcome to shares X (n_units,) of the first group; ``model`` is the prior and the point."""
+    prior, point = model
+    problem = Problem(lines=tomography_lines(X, T), Zb=Z[0], Zw=Z[1], prior=prior)
+    if len(X) < problem.n_parameters:
+        raise InputError(
+            f"groups has {len(X)} unit(s) with people for the {problem.n_parameters} parameters of king; pass at least "
+            f"{problem.n_parameters} units, or call bounds, which needs no model."
+        )
+    rng, order = np.random.default_rng(seed), np.lexsort((*Z[1].T, *Z[0].T, T, X))
+    # one order of units for every sum: rounding can decide whether a posterior far from normal is sampled well
+    lines = tomography_lines(X[order], T[order])
+    ordered = Problem(lines=lines, Zb=Z[0][order], Zw=Z[1][order], prior=prior)
+    # factorizing 5 x 5 matrices by a pool of threads costs more than the work
+    with threadpool_limits(limits=1, user_api="blas"):
+        mode = find_mode(ordered)
+        drawn = draw_parameters(ordered, mode, n_draws, rng)
+    pair = draw_units(problem, drawn.phi, rng)
+    middle = expected_units(problem, mode.phi) if point == "mode" else (pair[0].mean(axis=0), pair[1].mean(axis=0))
+    return KingFit(problem, mode, drawn, pair, middle, _failure(mode, drawn, n_draws))
+
+
+def _diagnostics(fit: KingFit) -> dict[str, Any]:
     """Say how the search and the sampling went, and give the distribution at the mode before truncation."""
-    normal = untruncated(mode.phi[None, :], problem)
+    mode, found = fit.mode, fit.drawn
+    normal = untruncated(mode.phi[None, :], fit.problem)
     return {
         "gradient_norm": mode.gradient_norm,
         "distance_to_mode_in_sd": mode.distance,
@@ -212,39 +255,29 @@ def _diagnostics(problem: Problem, mode: Mode, found: ParameterDraws) -> dict[st
     }
 
 
-def _check_sd(value: object, argument: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-        raise InputError(f"{argument}={value!r} is not a standard deviation; pass a number > 0, or 0 for no prior.")
-    return checks.check_positive(value, argument) if value else 0.0
+def _check_sd(value: float) -> float:
+    return checks.check_positive(value, "prior") if value else 0.0
 
 
-def _shares(tables: UnitTables) -> tuple[FloatArray, FloatArray]:
-    """Give X and T of every unit, or say why there is no 2 x 2 question."""
-    R, C = len(tables.groups), len(tables.outcomes)
-    if (R, C) != (2, 2):
-        raise InputError(
-            f"king answers 2 x 2 tables and these have {R} groups and {C} outcomes; call rxc or multinomial_dirichlet, or merge "
-            "to two groups and two outcomes."
-        )
-    for name, people in zip(tables.groups, tables.X.sum(axis=0), strict=True):
+def two_shares(X: FloatArray, T: FloatArray, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Give the shares of the first group and of the first outcome in every unit, or say why there is no 2 x 2 question."""
+    for name, people in zip(names, X.sum(axis=0), strict=True):
         if people <= 0:
             raise InputError(f"groups[{name!r}] is zero in every unit, so there is nothing to tell apart; drop it.")
-    X, T = tables.X[:, 0] / tables.X.sum(axis=1), tables.T[:, 0] / tables.T.sum(axis=1)
-    if ((T <= 0) | (T >= 1)).all():
+    x, t = X[:, 0] / X.sum(axis=1), T[:, 0] / T.sum(axis=1)
+    if ((t <= 0) | (t >= 1)).all():
         raise InputError(
             "outcomes are unanimous in every unit, so every share is known and there is nothing to estimate; call bounds."
         )
-    return X, T
+    return x, t
 
 
-def _covariates(
-    given: Any, argument: str, tables: UnitTables, groups: object
-) -> tuple[list[str], FloatArray, FloatArray]:
+def _covariates(counts: Counts, names: str | Sequence[str] | None) -> tuple[list[str], FloatArray, FloatArray]:
     """Read covariates: names, values centered and scaled to unit variance (n_units, k), and the scales."""
-    n = len(tables.units)
-    if given is None:
+    n, argument = len(counts.tables.units), "means"
+    if not names:
         return [], np.empty((n, 0)), np.empty(0)
-    table = unit_rows(given, argument, tables, groups)
+    table = counts.by_unit(frames.as_names(names, argument), argument)
     names = table.column_names
     for name in names:
         if pa.types.is_dictionary(table[name].type):
@@ -310,7 +343,7 @@ def _warnings(tables: UnitTables, mode: Mode, X: FloatArray, kept: bool) -> list
     return said
 
 
-def _four(first: FloatArray, second: FloatArray) -> FloatArray:
+def four(first: FloatArray, second: FloatArray) -> FloatArray:
     """Put shares with the first outcome, and what is left for the second, as (..., 2 groups, 2 outcomes)."""
     shares = np.stack([first, second], axis=-1)
     return np.stack([shares, 1.0 - shares], axis=-1)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from crosslevel.data import checks
+from crosslevel.data.counts import Counts
+from crosslevel.data.margins import UnitTables
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
-from crosslevel.ecological.tables.king.estimator import king
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
+from crosslevel.ecological.tables.king.estimator import PRIOR, fit_king, four, two_shares
+from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
@@ -27,10 +26,8 @@ RARE = 0.01
 
 @checked
 def king_iterated(
-    groups: object,
-    outcomes: object = None,
+    counts: Counts,
     *,
-    units: Sequence[object] | None = None,
     level: float = 0.95,
     n_draws: int = 400,
     random_state: RandomState = 0,
@@ -44,10 +41,7 @@ def king_iterated(
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    units : sequence, optional
-        Names of the units.
+    counts : Counts
     level : float, default 0.95
         Level of the intervals.
     n_draws : int, default 400
@@ -79,14 +73,14 @@ def king_iterated(
 
     Examples
     --------
-    >>> people = {"young": [10, 40, 70, 90, 20, 55, 30, 80], "old": [90, 60, 30, 10, 80, 45, 70, 20]}
-    >>> votes = {"yes": [20, 30, 40, 48, 22, 36, 26, 42], "no": [70, 60, 47, 40, 68, 53, 64, 48], "blank": [10, 10, 13, 12, 10, 11, 10, 10]}
-    >>> found = king_iterated(people, votes, n_draws=100)
+    >>> data = {"young": [10, 40, 70, 90, 20, 55, 30, 80], "old": [90, 60, 30, 10, 80, 45, 70, 20]}
+    >>> data |= {"yes": [20, 30, 40, 48, 22, 36, 26, 42], "no": [70, 60, 47, 40, 68, 53, 64, 48], "blank": [10, 10, 13, 12, 10, 11, 10, 10]}
+    >>> found = king_iterated(Counts(data, groups=["young", "old"], outcomes=["yes", "no", "blank"]), n_draws=100)
     >>> found["estimate"].reshape(2, 3).sum(axis=1).round(9).tolist()
     [1.0, 1.0]
     """
     given = locals()
-    tables = unit_tables(groups, outcomes, units)
+    tables = counts.tables
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     n_draws = checks.check_whole(n_draws, "n_draws", 50, 1_000_000)
     R, C = len(tables.groups), len(tables.outcomes)
@@ -109,16 +103,14 @@ def king_iterated(
             if step is not None and (r, c) != fitted[0]:
                 step()
             try:
-                found = _cell(tables, r, c, level=level, n_draws=n_draws, random_state=seed + 100 * r + c)
+                two, two_draws = _cell(tables, r, c, n_draws, seed + 100 * r + c)
             except (ConvergenceError, InputError) as error:
                 failed |= {tables.groups[k]: f"{tables.outcomes[c]}: {error}" for k in rows}
                 share[rows] = np.nan
                 draws[:, rows] = np.nan
                 continue
-            assert found.draws is not None
-            own = np.ix_(range(n_draws), rows, columns)
-            share[np.ix_(rows, columns)] += found["estimate"].reshape(2, 2)[: len(rows), : len(columns)]
-            draws[own] += found.draws.reshape(-1, 2, 2)[:, : len(rows), : len(columns)]
+            share[np.ix_(rows, columns)] += two[: len(rows), : len(columns)]
+            draws[np.ix_(range(n_draws), rows, columns)] += two_draws[:, : len(rows), : len(columns)]
     if len(failed) == R:
         raise ConvergenceError(f"king_iterated has no answer for any group; {next(iter(failed.values()))}")
     few = [name for name, small in zip(tables.outcomes, rare, strict=True) if small]
@@ -126,11 +118,9 @@ def king_iterated(
     share, draws = share / sums[:, None], draws / draws.sum(axis=2, keepdims=True)
     # what has no fit has no interval
     low, high, spread = (np.where(rare, np.nan, v) for v in quantile_interval(draws, level)[:3])
-    answer = cell_estimates(
-        tables,
+    answer = Answer(
         share * tables.X[:, :, None],
         method="King's truncated bivariate normal, iterated: each group and outcome against the rest",
-        call=("king_iterated", {**given, "random_state": seed}),
         level=level,
         interval="posterior quantile",
         columns={"std_error": spread, "conf_low": np.minimum(low, share), "conf_high": np.maximum(high, share)},
@@ -149,14 +139,19 @@ def king_iterated(
         ],
         seed=seed,
     )
-    return replace(answer, units=None)
+    return replace(lay_out(counts, ("king_iterated", {**given, "random_state": seed}), answer), units=None)
 
 
-def _cell(tables: UnitTables, r: int, c: int, **options: Any) -> Estimates:
-    """Fit one group against the others and one outcome against the rest."""
+def _cell(tables: UnitTables, r: int, c: int, n_draws: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Fit one group against the others and one outcome against the rest: shares (2, 2) and their draws (n_draws, 2, 2)."""
     X, T = (np.column_stack([v[:, k], np.delete(v, k, axis=1).sum(axis=1)]) for v, k in ((tables.X, r), (tables.T, c)))
-    two = replace(tables, X=X, T=T, groups=(tables.groups[r], OTHERS), outcomes=(tables.outcomes[c], OTHERS), notes=())
-    return king(two, None, **options)
+    x, t = two_shares(X, T, (tables.groups[r], OTHERS))
+    none = np.empty((len(x), 0))
+    found = fit_king(x, t, (none, none), (PRIOR, "mode"), n_draws, seed)
+    if found.failure:
+        raise ConvergenceError(found.failure)
+    cells, district = found.district(X)
+    return cells.sum(axis=0) / X.sum(axis=0)[:, None], four(*district)
 
 
 def _between(share: FloatArray, low: FloatArray, high: FloatArray, u: FloatArray) -> FloatArray:
