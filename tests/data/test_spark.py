@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from crosslevel import CrossLevelImputer, EcologicalInference, MeanEmbedding, People, Places
+from crosslevel import CrossLevelImputer, EcologicalInference, MeanEmbedding, Means, People, Places
 from crosslevel.data.simulate import nation
 from crosslevel.errors import InputError
 
@@ -84,7 +84,8 @@ def test_spark_embeds_what_duckdb_embeds(path, session):
 
 def test_spark_imputes_what_duckdb_imputes(path, session):
     share = {"region": WORLD.places["region"], "dem": np.divide(WORLD.places["dem"], WORLD.places["votes"])}
-    places, found = Places(share, by="region", means=["dem"]), []
+    told = Means("dem", known_rates={"sex": [1, 2], "dem": [0.4, 0.6]})
+    places, found = Places(share, by="region", means=told), []
     for data in (path, session.read.parquet(str(path))):
         people = People(data, **PEOPLE, categorical=["sex"])
         model = CrossLevelImputer(n_restarts=0, missing="mean").fit(people, places)
