@@ -21,11 +21,11 @@ MADE = "a result, which the library makes of what is in the law"
 WORDS = "says what is wrong with an argument; has no answer of its own"
 EXEMPT = {
     **dict.fromkeys(("Embeddings", "Estimates", "results.Provenance"), f"{MADE}; tested in tests/results"),
-    "ecological.UnitTables": MADE,
     **dict.fromkeys((f"ecological.{name}" for name in ("ContestStudy", "MembershipCounts", "PolarizationStudy")), MADE),
     "krls.Cost": MADE,
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),
     "data.simulate.Nation": MADE,
+    "audit": "takes nouns and nothing else; tested in tests/data",
     "data.readers.read_brfss": "needs a file of SAS; tested in tests/data",
     **dict.fromkeys(("errors.listed", "errors.nearest", "errors.unknown_name"), WORDS),
 }

@@ -17,6 +17,7 @@ import crosslevel as cl
 from crosslevel.data import kinds
 from crosslevel.data.kinds import count_kinds
 from crosslevel.errors import CrosslevelWarning, InputError, TooManyKindsError
+from crosslevel.imputation.inputs import read_fit
 
 N = 24
 RNG = np.random.default_rng(3)
@@ -179,7 +180,7 @@ REFUSED = [
     ("people", FRAME),
     ("people", None),
     ("people", {"by": None}),
-    ("people", {"by": ["state", "sex"], "columns": None}),
+    ("people", {"by": ["state", "pay"], "columns": ["age", "sex"]}),
     ("people", {"by": "sex", "columns": ["age"]}),
     ("people", {"weight": "sex"}),
     ("people", {"columns": []}),
@@ -293,6 +294,15 @@ def test_what_differs_once_or_says_how_places_differ_is_no_function():
     )
     with pytest.warns(CrosslevelWarning):
         cl.CrossLevelImputer().fit(few, cl.Places({"t": ["a", "b"], "ill": [0.1, 0.2]}, by="t", means=["ill"]))
+
+
+def test_people_who_are_alike_count_as_many():
+    cells = read_fit(cl.People(FRAME, **ROLES | {"columns": ["sex"]}), PLACES_OF_MEANS).cells
+    people, effective = cells.sizes()
+    w = FRAME["w"].to_numpy()
+    np.testing.assert_allclose(people, np.bincount(GROUP))
+    np.testing.assert_allclose(effective, np.bincount(GROUP, w) ** 2 / np.bincount(GROUP, w**2))
+    assert len(cells.count) == 2 * N
 
 
 def test_kinds_add_up(monkeypatch):

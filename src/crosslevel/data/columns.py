@@ -351,25 +351,6 @@ def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tu
     return tuple(dict.fromkeys(chosen))
 
 
-def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
-    """Read the weights of a batch that begins at ``row``; refuse missing, infinite, negative ones, and those without a square."""
-    if weight is None:
-        return np.ones(batch.num_rows)
-    kind = decoded(batch.column(weight)).type
-    if not pa.types.is_null(kind) and is_categorical(kind, weight) and not pa.types.is_boolean(kind):
-        raise InputError(f"weight={weight!r} is a column of {kind}, not of numbers; convert it, or pass weight=None.")
-    w = as_floats(batch.column(weight), weight)
-    for bad, what in ((~np.isfinite(w), "missing or infinite"), (w < 0, "negative")):
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise InputError(
-                f"weight={weight!r} is {what} in row {row + first:,} ({w[first]}); weights must be finite and >= 0. Drop such "
-                "rows with where=, or pass weight=None."
-            )
-    check_squares(w, f"weight={weight!r}", row)
-    return w
-
-
 def check_squares(w: FloatArray, said: str, row: int = 0) -> None:
     """Refuse weights other than zero whose squares are no numbers.
 

@@ -20,7 +20,6 @@ from scipy.sparse.csgraph import connected_components
 from crosslevel.data.expressions import kind_of
 from crosslevel.data.frames import Groups, as_names, check_columns, frame_kind, from_arrow, group_rows, to_arrow
 from crosslevel.data.signatures import checked
-from crosslevel.data.sql import Local, quoted
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import IntArray
 
@@ -31,7 +30,6 @@ Node: TypeAlias = str | Key
 """A left place of the graph: a key, one value for each key column, or the label of collapsed keys."""
 Names: TypeAlias = str | Sequence[str] | None
 Unmatched: TypeAlias = Literal["error", "report"]
-CODE = "crosslevel region"
 
 
 @checked
@@ -359,16 +357,13 @@ class Regions:
             raise InputError("columns names 'region', which is what the answer calls its regions; rename that column.")
         check_columns(table, names, "columns")
         found, rows = side.locate(table, by)
-        numbers = table.select(names).append_column(CODE, pa.array(rows))
-        sums = {row[CODE]: row for row in _sums(numbers, names).to_pylist()}
-        outside = sums.pop(-1, dict.fromkeys(names, 0))
-        outside = {name: outside[name] for name in names}
+        sums = {name: _sums(table[name], name, rows, self.n_regions) for name in names}
+        outside = {name: own.pop() for name, own in sums.items()}
         side.refuse(found, unmatched, outside)
-        total = {name: outside[name] + sum(row[name] for row in sums.values()) for name in names}
+        empty = np.bincount(rows[rows >= 0], minlength=self.n_regions) == 0
+        total = {name: outside[name] + sum(own) for name, own in sums.items()}
         answer = {"region": pa.array(self.labels, pa.string())}
-        for name in names:
-            kind = pa.float64() if isinstance(total[name], float) else pa.int64()
-            answer[name] = pa.array([sums.get(i, {}).get(name) for i in range(self.n_regions)], kind)
+        answer |= {name: pa.array(own, mask=empty) for name, own in sums.items()}
         spoken = {side.node(key) for key in found}
         collapsed: dict[str, list[str]] = {}
         for key in found:
@@ -380,28 +375,27 @@ class Regions:
             collapsed={label: tuple(keys) for label, keys in collapsed.items()},
             unmatched=tuple(said(key) for key, region in found.items() if region < 0),
             without_rows=tuple(sorted(said(node) for node in side.region.keys() - spoken)),
-            empty_regions=tuple(label for i, label in enumerate(self.labels) if i not in sums),
+            empty_regions=tuple(label for label, none in zip(self.labels, empty, strict=True) if none),
         )
         return from_arrow(pa.table(answer), frame_kind(frame)), report
 
 
-def _sums(numbers: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Sum columns by region, whole numbers exactly."""
-    for name in names:
-        if kind_of(numbers[name].type) not in ("number", "boolean"):
-            raise InputError(
-                f"columns: {name!r} is a column of {numbers[name].type}, not of numbers; convert it first."
-            )
-    people = Local(table=numbers)
-    kinds = {name: "double" if pa.types.is_floating(people.schema.field(name).type) else "bigint" for name in names}
-    known = ", ".join(
-        f"count(*) filter (where isfinite(cast({quoted(name)} as double))) as {quoted(name)}" for name in names
-    )
-    for name, n in people.answer(f"select {known} from people").to_pylist()[0].items():
-        if n < numbers.num_rows:
-            raise InputError(
-                f"columns: {name!r} is missing or infinite in {numbers.num_rows - n:,} row(s); fill in or drop these rows, for a sum "
-                "would hide them."
-            )
-    sums = ", ".join(f"cast(sum(cast({quoted(n)} as {kind})) as {kind}) as {quoted(n)}" for n, kind in kinds.items())
-    return people.answer(f"select {quoted(CODE)}, {sums} from people group by {quoted(CODE)}")
+def _sums(values: pa.ChunkedArray, name: str, region: IntArray, n: int) -> list[Any]:
+    """Sum a column by region, whole numbers exactly; the last sum is that of rows in none."""
+    kind = values.type
+    if kind_of(kind) not in ("number", "boolean"):
+        raise InputError(f"columns: {name!r} is a column of {kind}, not of numbers; convert it first.")
+    floating = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    numbers = values.cast(pa.float64(), safe=False).to_numpy()
+    missing = int((~np.isfinite(numbers)).sum())
+    if missing:
+        raise InputError(
+            f"columns: {name!r} is missing or infinite in {missing:,} row(s); fill in or drop these rows, for a sum would hide them."
+        )
+    if not floating:
+        if np.abs(numbers).sum() >= 2.0**63:
+            raise InputError(f"columns: {name!r} adds up to more than whole numbers hold; change its unit.")
+        numbers = values.cast(pa.int64()).to_numpy()
+    sums = np.zeros(n + 1, numbers.dtype)
+    np.add.at(sums, region, numbers)
+    return sums.tolist()

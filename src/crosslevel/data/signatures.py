@@ -33,7 +33,7 @@ PLAIN: dict[Any, tuple[Any, str]] = {
     os.PathLike: (os.PathLike, "a path"),
 }
 """What a kind takes, and its words."""
-LISTS = (Sequence, Iterable, Collection, list, tuple, np.ndarray)
+LISTS = (Sequence, Iterable, Collection, list, np.ndarray)
 
 
 def checked(function: Decorated) -> Decorated:
@@ -98,25 +98,29 @@ def _parts(kind: Any) -> tuple[Any, ...]:
     return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
 
 
-def _takes(kind: Any, value: Any) -> bool:
-    return any(_takes_one(part, value) for part in _parts(kind))
-
-
-def _takes_one(kind: Any, value: Any) -> bool:
-    origin = typing.get_origin(kind) or kind
+def _reading(part: Any) -> tuple[Callable[[Any], Any], list[str]]:
+    """Give the test of one kind, and its words."""
+    origin, inner = typing.get_origin(part) or part, typing.get_args(part)
     if origin in PLAIN:
-        return isinstance(value, PLAIN[origin][0])
+        kinds, words = PLAIN[origin]
+        return lambda value: isinstance(value, kinds), [words]
     if origin is typing.Literal:
-        return isinstance(value, tuple({type(choice) for choice in typing.get_args(kind)}))
+        return lambda value: isinstance(value, tuple({type(choice) for choice in inner})), list(map(repr, inner))
     if origin in (Mapping, dict):
-        return isinstance(value, Mapping) or hasattr(value, "keys")  # a pandas Series has them
+        return lambda value: isinstance(value, Mapping) or hasattr(value, "keys"), ["a dictionary"]  # a pandas Series
     if origin is Callable:
-        return callable(value)
+        return callable, ["a function"]
+    if origin is tuple:
+        return lambda value: _is_list(value) and _takes_each(inner, list(value)), [f"{len(inner)} values"]
     if origin in LISTS:
-        return _is_list(value) and (origin is not tuple or _takes_each(typing.get_args(kind), list(value)))
+        return _is_list, ["a list"]
     if origin is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
-        return True
-    return isinstance(value, origin)
+        return lambda value: True, []
+    return lambda value: isinstance(value, origin), [origin.__name__]
+
+
+def _takes(kind: Any, value: Any) -> bool:
+    return any(_reading(part)[0](value) for part in _parts(kind))
 
 
 def _takes_each(kinds: tuple[Any, ...], values: list[Any]) -> bool:
@@ -129,19 +133,4 @@ def _is_list(value: Any) -> bool:
 
 
 def _words(kind: Any) -> list[str]:
-    said = []
-    for part in _parts(kind):
-        origin = typing.get_origin(part) or part
-        if origin in PLAIN:
-            said.append(PLAIN[origin][1])
-        elif origin is typing.Literal:
-            said += map(repr, typing.get_args(part))
-        elif origin in (Mapping, dict):
-            said.append("a dictionary")
-        elif origin is Callable:
-            said.append("a function")
-        elif origin in LISTS:
-            said.append(f"{len(typing.get_args(part))} values" if origin is tuple else "a list")
-        else:
-            said.append(origin.__name__)
-    return said
+    return [word for part in _parts(kind) for word in _reading(part)[1]]

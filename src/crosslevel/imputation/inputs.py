@@ -297,8 +297,7 @@ def _is_function(values: FloatArray, of: IntArray, count: FloatArray) -> bool:
 
 def count_cells(people: People, schema: Schema, *, allow_missing: bool = False) -> Cells:
     """Count other people than those of the fit by its columns and groups."""
-    _check_columns(people, (*schema.names, *schema.keys))
-    _check_keys(people, schema)
+    _check_like(people, schema)
     check_rows(people)
     kinds = count_kinds(people, [*schema.names, *schema.keys])
     X = _matrix(kinds.table, schema.columns, kinds.count, "new" if allow_missing else "error")
@@ -315,13 +314,10 @@ def read_rows(people: People, schema: Schema, *, allow_missing: bool = False, gr
     >>> read_rows(People({"age": [20], "town": ["b"]}, by="town"), given.schema).group.tolist()
     [[1]]
     """
-    names = [*schema.names, *(schema.keys if grouped else ())]
-    _check_people(people)
-    _check_columns(people, names)
-    if grouped:
-        _check_keys(people, schema)
+    wanted = schema if grouped else replace(schema, partitions=())
+    _check_like(people, wanted)
     check_rows(people if grouped else replace(people, by=None))
-    asked = [*map(quoted, names), f"{people.weight_sql} as crosslevel_weight"]
+    asked = [*map(quoted, (*wanted.names, *wanted.keys)), f"{people.weight_sql} as crosslevel_weight"]
     table = people.answer(f"select {', '.join(asked)} from people")
     one_each = np.ones(table.num_rows)
     X = _matrix(table, schema.columns, one_each, "new" if allow_missing else "error")
@@ -330,13 +326,11 @@ def read_rows(people: People, schema: Schema, *, allow_missing: bool = False, gr
     return Rows(X, codes, weight, _kind_of(people))
 
 
-def _check_columns(people: object, names: Sequence[str]) -> None:
+def _check_like(people: object, schema: Schema) -> None:
+    """Refuse people without the columns of the fit, or in other groups than those of the fit."""
     _check_people(people)
     assert isinstance(people, People)
-    frames.check_columns(pa.table({name: [] for name in people.schema.names}), names, "people")
-
-
-def _check_keys(people: People, schema: Schema) -> None:
+    frames.check_columns(people.schema.empty_table(), schema.names, "people")
     if not set(schema.keys) <= set(people.keys):
         raise InputError(
             f"people are by {listed(people.keys) or 'nothing'}; those of the fit are by {listed(schema.keys)}: name these columns in by=."
@@ -361,8 +355,6 @@ def _codes(table: pa.Table, schema: Schema, count: FloatArray) -> IntArray:
 def keep_inputs(model: Any, given: Inputs, seed: int) -> None:
     """Store on a fitted model what new people must look like, and where its data came from."""
     model.schema_, model.hidden_names_ = given.schema, given.hidden
-    model.feature_names_in_ = np.array(given.schema.names, dtype=object)
-    model.n_features_in_ = len(given.schema.columns)
     model._seed, model._data, model._frame = seed, given.data, given.frame
     few = [n for n, x in zip(given.schema.names, given.cells.X.T, strict=True) if len(np.unique(x)) <= MOST_LEVELS]
     model._shown = tuple(few) or given.schema.keys[:1]

@@ -41,8 +41,6 @@ class Pooled:
     estimate, std_error : (k,)
     df : (k,)
         Degrees of freedom of Student's t.
-    within, between : (k,)
-        mean U, and B.
     missing_information : (k,)
         Share of the variance that is there because values were imputed.
     """
@@ -50,8 +48,6 @@ class Pooled:
     estimate: FloatArray
     std_error: FloatArray
     df: FloatArray
-    within: FloatArray
-    between: FloatArray
     missing_information: FloatArray
 
 
@@ -84,7 +80,7 @@ def rubin(Q: FloatArray, U: FloatArray, n_complete: float = np.inf) -> Pooled:
     r = np.where(within > 0, extra / np.maximum(within, 1e-300), np.inf)
     with np.errstate(invalid="ignore"):
         missing = np.where(np.isfinite(r), (r + 2.0 / (df + 3.0)) / (r + 1.0), 1.0)
-    return Pooled(Q.mean(axis=0), np.sqrt(total), df, within, between, missing)
+    return Pooled(Q.mean(axis=0), np.sqrt(total), df, missing)
 
 
 @checked

@@ -210,7 +210,6 @@ FUNCTIONS = [
         variants={
             "columns": [["AGEP"], ["nobody"]],
             "where": ["AGEP >= 40"],
-            "states": [["WY"], ["nowhere"]],
         },
         data=["path"],
     ),

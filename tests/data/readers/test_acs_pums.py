@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import crosslevel as cl
-from crosslevel.data.readers import acs_pums, archives, read_acs_pums
+from crosslevel.data.readers import archives, read_acs_pums
 from crosslevel.errors import FileError, InputError
 
 ADULT = {
@@ -58,7 +58,7 @@ def test_codes_without_zeros_are_padded_and_old_names_are_read(tmp_path):
     short = ADULT | {"ST": "1", "PUMA": "100", "INDP": "170", "OCCP": "10", "SERIALNO": "84"}
     rows = text(short, ADULT | {"ST": "1.0", "PUMA": "1400.0"})
     path.write_text(rows.replace(",ST,", ",STATE,").replace("PWGTP1,", "pwgtp1,"))
-    people = read_acs_pums(path, ["puma_id", "STATE", "INDP", "OCCP", "SERIALNO", "PWGTP1"], states=["AL"]).to_pylist()
+    people = read_acs_pums(path, ["puma_id", "STATE", "INDP", "OCCP", "SERIALNO", "PWGTP1"], "STATE = '01'").to_pylist()
     assert [tuple(p.values())[:2] for p in people] == [("0100100", "01"), ("0101400", "01")]
     assert tuple(people[0].values())[2:] == ("0170", "0010", "84", 0)
 
@@ -83,27 +83,12 @@ def test_archives_and_folders_are_read_in_order_without_households(tmp_path):
     assert both["ST"].to_pylist() == ["02", "01", "56"]
 
 
-def test_states_choose_files_by_name_and_rows_by_code(tmp_path, alabama):
-    (tmp_path / "psam_p56.csv").write_text("damaged")
-    (tmp_path / "psam_pusa.csv").write_text(text(*(ADULT | {"ST": st} for st in ("02", "06")), CHILD))
-    for states in (["AL", 6], ["01", "ca"]):
-        people = read_acs_pums(tmp_path, ["ST"], "AGEP > 10 or AGEP < 0", states)
-        assert people["ST"].to_pylist() == ["01", "06"]
-    assert read_acs_pums(alabama, columns=["PUMA"], states="AL").num_rows == 2
-    for states in (["ZZ"], ["CA"], [99], "²"):
-        with pytest.raises(InputError):
-            read_acs_pums(alabama, states=states)
-    assert len(set(acs_pums.FIPS_OF_STATE.values())) == 56
-    assert acs_pums.state_codes(["HI", "NY", "VA", "WY"]) == {"15", "36", "51", "56"}
-
-
 @pytest.mark.parametrize(
     ("name", "content", "options"),
     [
         ("psam_h01.csv", "RT,SERIALNO,WGTP\nH,1,2\n", {}),
         ("other.csv", "RT,SERIALNO,WGTP\nH,1,2\n", {}),
         ("other.csv", "", {}),
-        ("other.csv", "PWGTP,AGEP\n1,2\n", {"states": ["AL"]}),
         ("no.zip", "PK\x03\x04 not a zip", {}),
         ("ragged.csv", ALABAMA + "P,1,2\n", {}),
         ("alike.csv", ALABAMA.replace(",AGEP,", ",pwgtp,", 1), {}),

@@ -6,7 +6,6 @@ from tests.imputation.cudia.worlds import gaussian, make_problem, plain_block
 from tests.imputation.nouns import people_of, places_of
 
 from crosslevel.data.columns import Number
-from crosslevel.errors import InputError
 from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.imputation.cudia.impute import learn_slopes, place_covariances, place_deviation
 from crosslevel.imputation.cudia.mixture import make_prior, responsibilities
@@ -124,12 +123,3 @@ def test_intervals_widen_and_estimates_stay(people):
     assert (wide.clusters()["std_error"] > trusting.clusters()["std_error"]).all()
     for draw in wide.sample(known, n_draws=5):
         assert np.bincount(place, draw[:, 0]) / 60 == pytest.approx(s, abs=1e-10)
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["atuo", -0.1, True, np.inf],
-)
-def test_bad_deviations_get_a_sentence(people, value):
-    with pytest.raises(InputError):
-        CUDIA(2, place_sd=value).fit(people[0], places_of(people[1]))

@@ -299,19 +299,6 @@ def test_missing_values_are_average_when_asked(world):
     np.testing.assert_allclose(mean(values(model, people), world.group), world.means, atol=1e-10)
 
 
-def test_a_saved_model_keeps_no_person(fitted, tmp_path):
-    save(fitted, tmp_path / "model.crosslevel", allow_rows=True)
-    other = load(tmp_path / "model.crosslevel")
-    assert len(other._cells.row) == len(other._cells.pair) == 0
-    assert other.estimate(by=["age", "place"]).equals(fitted.estimate(by=["age", "place"]))
-
-
-def test_seeds(world, fitted):
-    a, b, c = (fitted.sample(world.people, n_draws=1, random_state=s) for s in (1, 1, 2))
-    np.testing.assert_array_equal(a, b)
-    assert (a != c).any()
-
-
 def test_intervals_cover_where_groups_differ_for_other_reasons():
     # slopes as large as the prior says, and group effects that go with the composition of the group
     inside = []

@@ -155,3 +155,17 @@ def test_numbers_have_a_flat_intercept_and_an_objective_of_their_own():
     assert abs(gap.sum()) < 1e-8
     assert fit.steps > 3  # of the fit and three restarts
     assert fit_slopes(Z, reach, groups, n, Settings(n_restarts=0)).apart == 0.0
+
+
+def test_derivatives_are_those_of_finite_differences():
+    Z, _, groups, _ = _problem()
+    rng = np.random.default_rng(2)
+    A, theta, step = np.column_stack([np.ones(30), Z]), 0.3 * rng.normal(size=5), 1e-5
+    y, weight, offset = rng.normal(size=12), rng.uniform(1, 9, 12), rng.normal(size=30)
+    problem = model._Problem((model._Rows(groups.W.toarray(), A, offset, y, weight),), np.full(5, 0.7), True)
+    gradient, hessian, more = problem.derivatives(theta)
+    ends = [[theta + s * step * e for s in (1, -1)] for e in np.eye(5)]
+    slope = [(problem.objective(a) - problem.objective(b)) / (2 * step) for a, b in ends]
+    bend = [(problem.derivatives(a)[0] - problem.derivatives(b)[0]) / (2 * step) for a, b in ends]
+    np.testing.assert_allclose(gradient, slope, rtol=1e-6)
+    np.testing.assert_allclose(hessian + more, bend, rtol=1e-5, atol=1e-6)

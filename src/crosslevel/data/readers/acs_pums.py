@@ -19,7 +19,7 @@ from crosslevel.data.expressions import read_expression
 from crosslevel.data.readers.archives import Entry, entries, opened, reading, size_of
 from crosslevel.data.signatures import checked
 from crosslevel.data.sql import MISSING_WORDS, check_names, find_files, mask_of
-from crosslevel.errors import FileError, InputError, unknown_name
+from crosslevel.errors import FileError, unknown_name
 
 FORMATS = {".csv": "csv", ".csv.gz": "csv", ".zip": "csv"}
 CODES = {
@@ -30,16 +30,7 @@ CODES = {
     r"RT|SERIALNO|NAICSP\d*|SOCP\d*": 0,
 }
 """Columns of codes and how wide they are; 0 for as written."""
-PERSON_FILE = re.compile(r"(psam_p|ss\d\dp|csv_p)(\d\d|[a-z]{2})[a-z]?\.(csv|csv\.gz|zip)", re.IGNORECASE)
 HOUSING_FILE = re.compile(r"(psam_h|ss\d\dh|csv_h)\w*\.(csv|csv\.gz|zip)", re.IGNORECASE)
-
-_POSTAL = (
-    "AL AK . AZ AR CA . CO CT DE DC FL GA . HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH "
-    "OK OR PA . RI SC SD TN TX UT VT VA . WA WV WI WY"
-)
-FIPS_OF_STATE = {postal: f"{number:02d}" for number, postal in enumerate(_POSTAL.split(), start=1) if postal != "."}
-FIPS_OF_STATE |= {"AS": "60", "GU": "66", "MP": "69", "PR": "72", "VI": "78"}
-"""FIPS state code of each postal code."""
 
 
 @checked
@@ -47,7 +38,6 @@ def read_acs_pums(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     columns: Sequence[str] | None = None,
     where: str | None = None,
-    states: Sequence[str | int] | str | int | None = None,
 ) -> pa.Table:
     """Read person records of ACS PUMS.
 
@@ -59,9 +49,7 @@ def read_acs_pums(
     columns : sequence of str, optional
         The columns to give; all by default.
     where : str, optional
-        The people to give, for example ``"AGEP >= 18 and CIT <> 5"``.
-    states : sequence, str or int, optional
-        Only these, as postal codes or state codes: ``["AL", "06", 48]``. Files of other states are not opened.
+        The people to give, for example ``"ST in ('01', '13') and AGEP >= 18 and CIT <> 5"``.
 
     Returns
     -------
@@ -87,12 +75,8 @@ def read_acs_pums(
     >>> people.to_pylist()
     [{'puma_id': '0100100', 'WKHP': None}, {'puma_id': '0100100', 'WKHP': 40}]
     """
-    wanted = None if states is None else state_codes(states)
-    files = person_files(path)
-    kept = [file for file in files if wanted is None or _may_hold(file, wanted)]
-    if not kept:
-        raise InputError(f"states={sorted(wanted or ())!r} are in none of the files; the first is {files[0]}.")
-    return pa.concat_tables([_read(file, columns, where, wanted) for file in kept], promote_options="permissive")
+    tables = [_read(file, columns, where) for file in person_files(path)]
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def person_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Entry]:
@@ -123,14 +107,12 @@ def names_of(file: Entry) -> dict[str, str]:
     return names
 
 
-def _read(file: Entry, columns: Sequence[str] | None, where: str | None, wanted: set[str] | None) -> pa.Table:
+def _read(file: Entry, columns: Sequence[str] | None, where: str | None) -> pa.Table:
     """Read what is asked for of one file."""
     names = names_of(file)
     widths = {name: width for name in names for code, width in CODES.items() if re.fullmatch(code, name)}
     state = next((name for name in ("ST", "STATE") if name in names), None)
     pumas = {f"{name.lower()}_id": name for name in names if state and re.fullmatch(r"PUMA\d*", name)}
-    if wanted is not None and state is None:
-        raise FileError(f"{file} has no column ST or STATE, so states cannot be chosen from it; leave states out.")
     kinds = {name: pa.string() if name in {*widths, *pumas} else pa.int64() for name in (*names, *pumas)}
     given = list(kinds) if columns is None else list(columns)
     for name in given:
@@ -138,7 +120,7 @@ def _read(file: Entry, columns: Sequence[str] | None, where: str | None, wanted:
             raise unknown_name("columns", name, list(kinds))
     condition = None if where is None else read_expression(where, "where", pa.schema(kinds))
 
-    used = {*given, *(condition.columns if condition else ()), *((state,) if wanted else ())}
+    used = {*given, *(condition.columns if condition else ())}
     needed = {n for name in used for n in ((state, pumas[name]) if name in pumas else (name,))}
     options = pyarrow.csv.ConvertOptions(
         include_columns=[written for name, written in names.items() if name in needed],
@@ -155,17 +137,9 @@ def _read(file: Entry, columns: Sequence[str] | None, where: str | None, wanted:
         whole = pc.binary_join_element_wise(found[state], found[pumas[name]], "")
         found[name] = pc.if_else(pc.starts_with(found[pumas[name]], "-"), pa.scalar(None, pa.string()), whole)
     people = pa.table(found)
-    if wanted is not None:
-        people = people.filter(pc.is_in(people[state], pa.array(sorted(wanted))))
     if condition is not None:
         people = people.filter(pa.array(mask_of(people, condition)))
     return people.select(given)
-
-
-def _may_hold(file: Entry, wanted: set[str]) -> bool:
-    """Tell whether a file may hold one of the states, by its name."""
-    named = PERSON_FILE.fullmatch(file.name)
-    return named is None or named[2].casefold() == "us" or bool(state_codes(named[2], file.name) & wanted)
 
 
 def _padded(values: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
@@ -176,21 +150,3 @@ def _padded(values: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
         pc.starts_with(text, "-"), pc.binary_join_element_wise("-", digits, ""), pc.utf8_lpad(text, width, "0")
     )
     return pc.if_else(pc.match_substring_regex(text, r"^-?[0-9]+$"), padded, text) if width else text
-
-
-def state_codes(states: Sequence[str | int] | str | int, argument: str = "states") -> set[str]:
-    """Read postal codes or state codes as two-digit state codes.
-
-    Examples
-    --------
-    >>> sorted(state_codes(["al", 6, "48"]))
-    ['01', '06', '48']
-    """
-    codes = set()
-    for state in [states] if isinstance(states, str | int) else states:
-        text = str(state).strip().upper()
-        code = f"{int(text):02d}" if text.isdecimal() else FIPS_OF_STATE.get(text)
-        if code not in FIPS_OF_STATE.values():
-            raise unknown_name(argument, state, [*FIPS_OF_STATE], "state")
-        codes.add(str(code))
-    return codes

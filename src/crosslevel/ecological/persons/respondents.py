@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.columns import as_floats, is_categorical, plain_array, read_weights
+from crosslevel.data.checks import check_counts
+from crosslevel.data.columns import as_floats, check_squares, is_categorical, plain_array
 from crosslevel.data.expressions import Expression, read_expression
+from crosslevel.data.frames import column
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.sql import mask_of
@@ -171,10 +173,10 @@ def _check_once(names: Sequence[str], both: IntArray, inverse: IntArray, k: Floa
 
 
 def _weights(table: pa.Table, name: str) -> FloatArray:
-    try:
-        return read_weights(table.combine_chunks(), name, 0)
-    except InputError as error:
-        raise InputError(f"survey: {error}") from error
+    said = f"survey: weight={name!r}"
+    w = check_counts(column(table, name, "survey: weight"), said, 1)
+    check_squares(w, said)
+    return w
 
 
 def _effective(weights: Sequence[FloatArray], k: FloatArray, n: FloatArray) -> float:

@@ -145,25 +145,26 @@ def sweep(
         _, by_cell, n = draw_clusters(problem, log_f, at.pi, rng)
         return by_cell, n, *draw_mix(problem, at, n, alpha, rng)
     T, sites, n = hidden_variance(at.H, at.tau2, problem.binary), problem.sites, problem.people(Z)[1]
-    _sweep(Z, n, log_f, alpha, at.H, T, sites.total(at.H, n), sites.total(T, n), sites, rng)
+    per, law = np.stack([at.H, T]), np.stack([sites.total(at.H, n), sites.total(T, n)])
+    _sweep(Z, n, log_f, alpha, per, law, sites, rng)
     pi = (np.maximum(n, 0.0) + alpha) / (problem.size[:, None] + alpha.sum())
     return problem.people(Z)[0], n, pi, 1.0
 
 
 @njit()
-def _join(Z, n, mean, var, H, T, sites, i, k, people):  # type: ignore[no-untyped-def]
+def _join(Z, n, per, law, sites, i, k, people):  # type: ignore[no-untyped-def]
     """Let so many people of pair i join cluster k, or leave it."""
     a, w = sites.atom[i], people * sites.each[i]
     Z[i, k] += people
     n[a, k] += w
     for b in range(len(sites.feature)):
         e, j = sites.equation[a, b], sites.feature[b]
-        mean[e] += w * sites.step[a, b] * H[k, j]
-        var[e] += w * sites.step[a, b] * T[k, j]
+        law[0, e] += w * sites.step[a, b] * per[0, k, j]
+        law[1, e] += w * sites.step[a, b] * per[1, k, j]
 
 
 @njit()
-def _sweep(Z, n, log_f, alpha, H, T, mean, var, sites, rng):  # type: ignore[no-untyped-def]
+def _sweep(Z, n, log_f, alpha, per, law, sites, rng):  # type: ignore[no-untyped-def]
     R, K = Z.shape
     logs = np.empty(K)
     for i in range(R):
@@ -171,20 +172,20 @@ def _sweep(Z, n, log_f, alpha, H, T, mean, var, sites, rng):  # type: ignore[no-
         was = Z[i].copy()
         for old in range(K):
             for _ in range(was[old]):
-                _join(Z, n, mean, var, H, T, sites, i, old, -1)
+                _join(Z, n, per, law, sites, i, old, -1)
                 for k in range(K):
                     logs[k] = np.log(max(n[a, k], 0.0) + alpha[k]) + log_f[c, k]
                     for b in range(len(sites.feature)):
                         e, j = sites.equation[a, b], sites.feature[b]
                         if np.isnan(sites.s[e]):
                             continue
-                        v = (var[e] + w * sites.step[a, b] * T[k, j]) / sites.size[e] + sites.noise[e]
+                        v = (law[1, e] + w * sites.step[a, b] * per[1, k, j]) / sites.size[e] + sites.noise[e]
                         v = max(v, 1e-14)
-                        away = sites.s[e] - mean[e] - w * sites.step[a, b] * H[k, j]
+                        away = sites.s[e] - law[0, e] - w * sites.step[a, b] * per[0, k, j]
                         logs[k] -= 0.5 * (away * away / v + np.log(v))
                 chances = np.cumsum(np.exp(logs - logs.max()))
                 new = min(np.searchsorted(chances, rng.random() * chances[-1], side="right"), K - 1)
-                _join(Z, n, mean, var, H, T, sites, i, new, 1)
+                _join(Z, n, per, law, sites, i, new, 1)
 
 
 def eta_directions(problem: Problem, prior: Prior, at: Parameters, shares: FloatArray) -> FloatArray:

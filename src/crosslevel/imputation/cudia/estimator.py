@@ -371,11 +371,6 @@ class CUDIA(Imputer):
         found = leave_one_out(self._problem, self._fit.prior, self.parameters_, self._fit.shares)
         return np.array([float(np.sqrt(np.mean(errors**2))) for errors in found])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def _without_people(self) -> dict[str, Any]:
         """Draws of the parameters instead of people, made here if there are none yet."""
         made = {"_draws": self._posterior(), "_slopes": self._open_slopes(), "_constants": self._fit_constants()}

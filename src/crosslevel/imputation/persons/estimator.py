@@ -75,7 +75,6 @@ class CrossLevelImputer(Imputer):
     warnings_ : tuple of str
     convergence_ : dict
         For each hidden feature ``gradient``, ``steps``, and ``restarts_apart``, the distance between restarts in prior sds.
-    n_features_in_, feature_names_in_
 
     Notes
     -----
@@ -319,10 +318,6 @@ class CrossLevelImputer(Imputer):
         level, settings = checks.check_level(level), self._settings(self._seed)
         parts = [totals_columns(h, self.schema_, self._cells, self.design_, settings, level) for h in self.hidden_]
         return self._tabulate(parts, ["feature", "group"], level, "posterior, normal", "check_totals()", "published")
-
-    def _without_people(self) -> dict[str, Any]:
-        """Nothing: people are counted by distinct row and group."""
-        return {}
 
     @property
     def _allow_missing(self) -> bool:  # type: ignore[override]

@@ -213,7 +213,7 @@ def fit_slopes(
         steps += more
         if problem.objective(other) < best:
             theta, best = other, problem.objective(other)
-    gradient, hessian = problem.derivatives(theta)
+    gradient, hessian, _ = problem.derivatives(theta)
     return Fit(
         beta=theta[1:],
         intercept=float(theta[0]),
@@ -267,23 +267,32 @@ class _Problem:
             total += rows.precision @ (rows.y - rows.means(theta, self.binary)[0]) ** 2
         return 0.5 * float(total)
 
-    def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give the gradient and the Gauss-Newton Hessian."""
+    def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Give the gradient, the Gauss-Newton Hessian, and what that of second derivatives adds to it."""
         gradient, hessian = self.prior * theta, np.diag(self.prior)
+        more = np.zeros_like(hessian)
         for rows in self.rows:
             f, p = rows.means(theta, self.binary)
             J = mean_slopes(rows.W, rows.Z, p, binary=self.binary)
-            gradient = gradient - J.T @ (rows.precision * (rows.y - f))
+            pull = rows.precision * (f - rows.y)
+            gradient = gradient + J.T @ pull
             hessian = hessian + (J.T * rows.precision) @ J
-        return gradient, hessian
+            if self.binary:
+                m, q = special.expit(f), p * (1.0 - p)
+                bend = (rows.W.T @ (pull / np.maximum(m * (1.0 - m), 1e-300))) * q * (1.0 - 2.0 * p)
+                more += (rows.Z.T * bend) @ rows.Z - (J.T * (pull * (1.0 - 2.0 * m))) @ J
+        return gradient, hessian, more
 
 
 def _descend(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, int]:
-    """Go down by Gauss and Newton's steps, halved where they are too long, until the gradient vanishes or only rounding is left."""
+    """Go down by Newton's steps (Gauss's where it bends the other way), halved where they are too long, until only rounding is left."""
 
     def direction(theta: FloatArray) -> FloatArray | None:
-        gradient, hessian = problem.derivatives(theta)
-        step = linalg.solve(hessian, gradient, assume_a="pos")
+        gradient, hessian, more = problem.derivatives(theta)
+        try:
+            step = linalg.solve(hessian + more, gradient, assume_a="pos")
+        except linalg.LinAlgError:
+            step = linalg.solve(hessian, gradient, assume_a="pos")
         small = np.abs(step).max() < 1e-14 * (1.0 + np.abs(theta).max())
         return None if small or np.abs(gradient / np.sqrt(np.diag(hessian))).max() < CLOSE else -step
 
