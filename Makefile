@@ -7,11 +7,11 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all harden lint mypy format bench bench-full bench-peers docs browser release-check clean
+.PHONY: help demo test test-all harden lint mypy format bench bench-full bench-truth bench-truth-all docs browser release-check clean
 
 help: ## this text
 	@echo "crosslevel: what can be said about people when the outcome is known only for groups"
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -64,13 +64,16 @@ format: $(VENV)/.dev ## rewrite the code in the house style
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.dev ## speed and memory as ratios to peers
-	@for f in benchmarks/*.py; do [ "$$f" != benchmarks/peers.py ] || continue; echo "== $$f"; $(BIN)/python $$f || exit 1; done
+	@for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
 
 bench-full: $(VENV)/.dev ## really stream 10.8 million simulated people (disk: about 2 GB, minutes)
 	@$(BIN)/python benchmarks/embedding.py --full
 
-bench-peers: $(VENV)/.dev ## ours beside other packages, each in an environment of its own in .cache/peers; writes docs/peers.md
-	@$(BIN)/python benchmarks/peers.py
+bench-truth: $(VENV)/.dev ## a part of every task of known truth, every quick method; writes docs/bench.md (minutes)
+	@$(BIN)/python -m bench run
+
+bench-truth-all: $(VENV)/.dev ## every case, the slow methods too, peers in environments of their own (hours)
+	@$(BIN)/python -m bench run --all
 
 docs: $(VENV)/.docs ## the documentation, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

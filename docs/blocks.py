@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
+sys.path.append(str(DOCS.parent))  # the benchmark is in no package
 BLOCK = re.compile(r"^```python\n(.*?)^```$|^<!-- setup\n(.*?)^-->$", re.M | re.S)
 
 

@@ -96,7 +96,7 @@ model on the same data: [](us2024.md). Made by `python experiments/us2024_people
 
 **What to read it as.** No truth about people is known here; beside every estimate stands what it would be if everybody voted like their
 region (*neighborhood*). People are adult citizens, not voters: who turned out is not modeled. Shrinkage and the uncertainty about
-contextual effects were chosen with the national vote of 2024 in sight (see [](hidden-labels.md)), so that the agreement of these figures
+contextual effects were chosen with the national vote of 2024 in sight ([](../concepts/evidence.md)), so that the agreement of the figures
 with surveys of that election is no test of the method. Constants were learned on {on}.
 
 R2 of the regions' votes on their composition: {r2} (below .45 a warning says that this is little). Reliability of the shares of

@@ -14,7 +14,7 @@ PAGES = {
     "aggregation bias": "guide/ecological.md",
     "raking": "guide/ecological-regression.md",
     "shrinkage": "guide/distribution.md",
-    "coverage": "guide/hidden-labels.md",
+    "coverage": "bench.md",
     "cluster-robust": "guide/krls.md",
     "small area": "guide/ecological-regression.md",
     "MRP": "guide/ecological-regression.md",

@@ -39,7 +39,7 @@ def source() -> str:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_every_row_has_a_call_or_a_study(row):
     assert len(row) == 3
-    assert re.search(r"`(cl\.|studies/|experiments/|benchmarks/)", row[1])
+    assert re.search(r"`(cl\.|studies/|experiments/|benchmarks/|bench/)", row[1])
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -54,5 +54,5 @@ def test_every_call_resolves(call):
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_study_exists(study):
-    assert study.startswith(("studies/", "experiments/", "benchmarks/"))
+    assert study.startswith(("studies/", "experiments/", "benchmarks/", "bench/"))
     assert (ROOT / study).exists()

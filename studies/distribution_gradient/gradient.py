@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy import optimize
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+sys.path.insert(0, str(Path(__file__).parent))
 from gamma_data import draw_all
 
 from crosslevel.distribution.features import BagFeatures, pool

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+sys.path.insert(0, str(Path(__file__).parent))
 from gamma_data import SIZES, Labeled, draw_all
 
 try:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons
+from crosslevel.binned import Boxes, Intervals, Polygons
 from crosslevel.binned.baselines import shared_volumes
 from crosslevel.binned.privacy import privacy_warnings, revealed_groups
-from crosslevel.errors import CrosslevelWarning, MissingExtraError
+from crosslevel.errors import MissingExtraError
 
 pytest.importorskip("shapely")
 
@@ -52,14 +52,6 @@ def test_large_differences_noise_and_published_totals_are_no_revelation():
     assert found(Intervals([0, 0, 64], [64, 65, 65]), [5000, 5002, 2]) == []
     assert found(Intervals([0, 20], [30, 60]), [5, 5]) == []  # they overlap, and nothing follows
     assert privacy_warnings(Intervals(np.zeros(700), np.arange(1.0, 701)), np.arange(700.0)) == ()
-
-
-def test_a_fit_to_polygons_warns():
-    areas = Polygons([square(0, 0, 4, 4), square(0, 0, 4, 3)], names=["town", "center"])
-    model = BinnedGP(variance=1.0, lengthscale=3.0, noise=1e-3, mean=30.0)
-    with pytest.warns(CrosslevelWarning):
-        model.fit(areas, [500.0, 496.0], quantity="total")
-    assert not any("privacy" in n for n in model.fit(areas, [31.0, 32.0], quantity="mean").warnings_)
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), min_size=2, max_size=5, unique=True), st.data())

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, special
+from scipy.sparse import csr_array
 
 from crosslevel.binned.counts.curve import prior_nodes
 from crosslevel.binned.counts.likelihoods import PoissonBins, check_size
@@ -74,7 +75,7 @@ WIDE = 2.0
 """Standard error of a total, relative to it, from which it is drawn from a folded normal distribution: a gamma distribution of that
 spread puts nearly all of its draws next to zero."""
 MOST_PARTS = 3_000
-STEPS, TOLERANCE = 40, 1e-8
+STEPS, MEMORY, TOLERANCE = 60, 8, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,42 +123,70 @@ class Counted:
     weight: FloatArray
     mean: float
 
+    @cached_property
+    def _J(self) -> csr_array:
+        k = len(self.weight)
+        return csr_array((self.weight, (self.parts.source, np.arange(k))), shape=(len(self.y), k))
+
     def around(self, K: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Give lambda by part (k,), lambda (b,), J K (b, k) and the factor L of S = J K J' + diag(lambda), (b, b)."""
-        own = self.weight * np.exp(f)
-        lam, JK = self.parts.sums(own), self.parts.sums(own[:, None] * K)
-        S = self.parts.sums(JK * own, axis=1)
+        own, J = self.weight * np.exp(f), self._J
+        J.data = own
+        lam, JK = self.parts.sums(own), J @ K
+        S = J @ JK.T
         S[np.diag_indices_from(S)] += lam
-        return own, lam, JK, linalg.cholesky(S, lower=True, check_finite=False)
+        L, failed = linalg.lapack.dpotrf(S, lower=1)
+        if failed:
+            raise linalg.LinAlgError
+        return own, lam, JK, L
 
     def climb(self, K: FloatArray, f: FloatArray) -> tuple[FloatArray, float]:
-        """Find the mode of f under the covariance K from a guess, by Fisher scoring with halved steps, and its log evidence."""
-        beta, height = np.zeros_like(f), -np.inf
+        """Find the mode of f under the covariance K from a guess, and its log evidence.
+
+        Fisher scoring creeps where a source's mass may lie anywhere in it, so that its steps are mixed (Anderson 1965); where a mixed step
+        falls, the plain one is taken, halved until it does not.
+        """
+        k, height = len(f), -np.inf
+        at = np.concatenate([f, np.zeros(k)])  # f and K^-1 (f - mean)
+        moves: list[FloatArray] = []
+        turns: list[FloatArray] = []
         for _ in range(STEPS):
+            f = at[:k]
             try:
                 own, lam, JK, L = self.around(K, f)
             except linalg.LinAlgError:
                 break
             z = self.y - lam + self.parts.sums(own * (f - self.mean))
-            x = linalg.cho_solve((L, True), z, check_finite=False)
-            step, turn = self.mean + x @ JK - f, own * x[self.parts.source] - beta
-            length = 1.0
-            while length > 1e-12:
-                new, slope = f + length * step, beta + length * turn
-                whole = np.maximum(self.parts.sums(self.weight * np.exp(new)), 1e-300)
-                there = float(self.y @ np.log(whole) - whole.sum() - 0.5 * slope @ (new - self.mean))
-                # the first f need not lie in the range of K, so it has no height to compare with
-                if there >= height - 1e-11 * (1.0 + abs(height)):
-                    break
-                length *= 0.5
-            f, beta, height = new, slope, there
-            if np.abs(step).max() < TOLERANCE * (1.0 + np.abs(f).max()):
+            x = linalg.lapack.dpotrs(L, z, lower=1)[0]
+            step = np.concatenate([self.mean + x @ JK, own * x[self.parts.source]]) - at
+            if np.abs(step[:k]).max() < TOLERANCE * (1.0 + np.abs(f).max()):
                 return f, height - float(np.log(np.diag(L)).sum() - 0.5 * np.log(lam).sum())
-        # scoring creeps where a source's mass may lie anywhere in it; the true curvature does not
+            if moves:
+                turns[-1] = step - turns[-1]
+                R = np.array(turns)[:, :k]
+                mixed = at + step - np.linalg.lstsq(R.T, step[:k])[0] @ (np.array(moves) + np.array(turns))
+                if (there := self._height(mixed)) < height:
+                    moves, turns = [], []
+            if not moves:
+                length = 1.0
+                # the first f need not lie in the range of K, so it has no height to compare with
+                while (there := self._height(at + length * step)) < height - 1e-11 * abs(height) and length > 1e-12:
+                    length *= 0.5
+                mixed = at + length * step
+            if np.isfinite(height):
+                moves, turns = [*moves[-MEMORY:], mixed - at], [*turns[-MEMORY:], step]
+            at, height = mixed, there
         C = np.zeros((len(self.y), len(f)))
         C[self.parts.source, np.arange(len(f))] = self.weight
         modes = find_modes(K, C, PoissonBins(self.y[None]), np.full_like(f, self.mean), f[None])
         return modes.f[0], float(modes.log_evidence[0] + special.gammaln(self.y + 1.0).sum())
+
+    def _height(self, at: FloatArray) -> float:
+        """Give the log posterior up to a constant."""
+        f, beta = np.split(at, 2)
+        lam = np.maximum(self.parts.sums(self.weight * np.exp(f)), 1e-300)
+        height = float(self.y @ np.log(lam) - lam.sum() - 0.5 * beta @ (f - self.mean))
+        return height if np.isfinite(height) else -np.inf
 
     def draw(self, K: FloatArray, f: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
         """Draw f around its mode, (number, k), each with its mirror image."""

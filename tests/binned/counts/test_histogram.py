@@ -19,7 +19,6 @@ from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.counts.pooled import pool_counts
 from crosslevel.binned.counts.targets import cell_shares, region_counts
-from crosslevel.errors import InputError
 
 EDGES = np.arange(0, 61, 10.0)
 AGES = Intervals.from_edges(EDGES)
@@ -62,19 +61,6 @@ def one():
     return lam, counts, totals, fit_counts(cut(), totals)
 
 
-def test_every_draw_keeps_every_total(one):
-    _, _, totals, fit = one
-    drawn = fit.draws(200)
-    assert (drawn.counts.reshape(200, 6, 10).sum(axis=2) == totals).all()
-    assert np.allclose(drawn.expected.reshape(200, 6, 10).sum(axis=2), totals)
-    assert (drawn.counts >= 0).all()
-    assert (drawn.expected > 0).all()
-    table = BinnedCountGP().fit(AGES, totals, cell=1.0).estimate()
-    assert table["estimate"] == pytest.approx(totals)
-    assert (table["count_low"] == totals).all()
-    assert (table["count_high"] == totals).all()
-
-
 def test_people_of_a_cut_cell_fall_on_one_side_or_the_other():
     bins = bins_from_edges([0, 4], cell=2)
     counts = np.array([[900, 5], [0, 7]])
@@ -83,15 +69,6 @@ def test_people_of_a_cut_cell_fall_on_one_side_or_the_other():
     assert (parts[:, 0] + parts[:, 1] == counts.sum(axis=1)).all()
     assert (parts[:, 2] == counts.sum(axis=1)).all()
     assert 160 < parts[0, 0] < 290
-
-
-def test_intervals_of_counts_are_wider_than_those_of_expectations_and_nest_by_level(one):
-    _, _, totals, _ = one
-    gp = BinnedCountGP().fit(AGES, totals, cell=1.0)
-    wide, narrow = (gp.estimate(Intervals.single_years(0, 60), level=level) for level in (0.95, 0.5))
-    width = {name: wide[f"{name}_high"] - wide[f"{name}_low"] for name in ("conf", "count")}
-    assert (width["count"] >= width["conf"] - 1).all()
-    assert (width["conf"] > narrow["conf_high"] - narrow["conf_low"]).all()
 
 
 def test_coverage_of_simulated_worlds(scores):
@@ -137,16 +114,6 @@ def test_bins_in_other_units_give_the_same_counts(one):
     _, _, totals, fit = one
     months = fit_counts(cut(EDGES * 12, 12), totals)
     assert np.allclose(expected(months).mean(axis=0), expected(fit).mean(axis=0), rtol=1e-6)
-
-
-def test_a_missing_bin_is_inferred_with_a_warning(one):
-    _, _, totals, _ = one
-    keep = np.arange(6) != 2
-    some = fit_counts(cut().keep(keep), totals[keep])
-    assert any("10 cells between [20.0] and [30.0]" in w for w in some.warnings)
-    table = BinnedCountGP().fit(AGES[keep], totals[keep], cell=1.0).estimate(Intervals([20, 0], [30, 10]))
-    assert table["count_low"][0] < totals[2] < table["count_high"][0]
-    assert table["estimate"][1] == pytest.approx(totals[0])
 
 
 def test_nested_bins_give_what_their_differences_give():
@@ -269,16 +236,3 @@ def test_expected_counts_take_their_bins_as_chance():
     np.testing.assert_allclose(whole["estimate"], counts, rtol=0.03)
     np.testing.assert_allclose(whole["std_error"], np.sqrt(counts + 0.5), rtol=0.12)
     assert "count_low" not in whole.table.column_names
-
-
-def test_single_years_by_one_word():
-    gp = BinnedCountGP(kernel="eq").fit(Intervals.ages(["0-4", "5-9", "10+"]), [50, 40, 30], tail=4.0)
-    found = gp.estimate("single_years")
-    assert len(found) == 11
-    assert found["estimate"][:5].sum() == pytest.approx(50)
-    assert found["estimate"][-1] == pytest.approx(30)
-    with pytest.raises(InputError, match="regions="):
-        gp.estimate("singel_years")
-    narrow = BinnedCountGP(kernel="eq").fit(Intervals([0.0, 0.2, 0.4], [0.2, 0.4, 0.6]), [5, 4, 3])
-    with pytest.raises(InputError):
-        narrow.estimate("single_years")

@@ -212,23 +212,6 @@ def test_table(gp):
     assert any("negative though nothing observed is" in w for w in low.warnings)
 
 
-def test_gaps_and_overlaps_are_told():
-    gp = BinnedGP(**FIXED).fit(Intervals([0, 10, 25], [9, 30, 40]), [5, 20, 9.0], quantity="total")
-    assert any("1 gap(s) between intervals, first from 9 to 10" in n for n in gp.warnings_)
-    assert any("rows 1 and 2 ([10, 30) and [25, 40))" in n for n in gp.warnings_)
-
-
-def test_differences_that_reveal_a_few_people_are_told():
-    with pytest.warns(CrosslevelWarning):
-        BinnedGP(**{**FIXED, "noise": 1e-6}).fit(Intervals([0, 0], [64, 65]), [5000.0, 5002.0], quantity="total")
-    for second, noise in (([5000.0, 5200.0], 1e-6), ([5000.0, 5002.0], 100.0)):
-        gp = BinnedGP(**{**FIXED, "noise": noise}).fit(Intervals([0, 0], [64, 65]), second, quantity="total")
-        assert not any("privacy" in n for n in gp.warnings_)
-    published = Intervals([0, 0, 64], [64, 65, 65])  # what was published is no revelation
-    gp = BinnedGP(**{**FIXED, "noise": 1e-6}).fit(published, [5000.0, 5002.0, 2.0], quantity="total")
-    assert not any("privacy" in n for n in gp.warnings_)
-
-
 def test_few_bins_have_a_prior_that_can_be_taken_away():
     gp = BinnedGP().fit(AGES, PEOPLE, quantity="total")
     assert any("has a prior" in n for n in gp.warnings_)
@@ -268,12 +251,12 @@ def test_bad_input(params, call):
 
 
 def test_bad_questions(gp):
-    for ask, _words in (
-        (lambda: gp.predict([1.0], quantity="sum"), "quantity='sum'"),
-        (lambda: gp.predict([[1.0, 2.0]]), "has 2 dimension.* fitted in 1"),
-        (lambda: gp.predict([1.0], return_std=True, return_cov=True), "ask for one"),
-        (lambda: gp.sample([1.0], n_draws=0), "n_draws=0"),
-        (lambda: gp.estimate(level=95), "Did you mean 0.95"),
+    for ask in (
+        lambda: gp.predict([1.0], quantity="sum"),
+        lambda: gp.predict([[1.0, 2.0]]),
+        lambda: gp.predict([1.0], return_std=True, return_cov=True),
+        lambda: gp.sample([1.0], n_draws=0),
+        lambda: gp.estimate(level=95),
     ):
         with pytest.raises(InputError):
             ask()

@@ -1,1 +1,0 @@
-"""What benchmarks/peers.py gives to each side, and what each side does with it."""
