@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from crosslevel.binned import Polygons, interpolate
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import find_modes
-from crosslevel.binned.interpolation import Counted, Parts
+from crosslevel.binned.densities import Counted, Parts
 from crosslevel.errors import CrosslevelWarning, InputError
 
 pytest.importorskip("shapely")

@@ -21,7 +21,6 @@ MADE = "a result, which the library makes of what is in the law"
 WORDS = "says what is wrong with an argument; has no answer of its own"
 EXEMPT = {
     **dict.fromkeys(("Embeddings", "Estimates", "results.Provenance"), f"{MADE}; tested in tests/results"),
-    "ecological.UnitTables": MADE,
     **dict.fromkeys((f"ecological.{name}" for name in ("ContestStudy", "MembershipCounts", "PolarizationStudy")), MADE),
     "krls.Cost": MADE,
     **dict.fromkeys(("data.regions.MergeReport", "data.regions.Regions"), MADE),

@@ -82,6 +82,11 @@ CASES = {  # test: what is found, what is innocent
     "names alike: a blank": ([people(sex=["f", "m ", *BASE["sex"][2:]])], [people()]),
     "names alike: a letter": ([people(town=["tоwn 1", *TOWNS[1:]])], [people(town=["tüwn 1", *TOWNS[1:]])]),
     "names alike: in places": ([people(), places(town=[f"Town {i}" for i in range(12)])], [people(), places()]),
+    "names alike: in counts": (
+        [cl.Counts({"unit": ["A", "a", "B"], "x": [3, 4, 5], "y": [5, 6, 9]}, unit="unit", groups=["x", "y"])],
+        [cl.Counts({"unit": ["A", "C", "B"], "x": [3, 4, 5], "y": [5, 6, 9]}, unit="unit", groups=["x", "y"])],
+    ),
+    "missing code: of means": ([places(means=["black"], black=[9, 8, 7, 6, 5] * 2 + [99, 99])], [places(means=["black"])]),
     "numbers as text": (
         [people(age=["90+", *map(str, BASE["age"][1:])])],
         [people(age=["012", *map(str, BASE["age"][1:])])],  # codes

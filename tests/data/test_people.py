@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +24,7 @@ import crosslevel as cl
 from crosslevel.data.columns import Category
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.simulate import nation
+from crosslevel.data.simulate.population import EDUCATION
 from crosslevel.errors import CrosslevelWarning, InputError
 
 WORLD = nation(24, 60, n_states=4)
@@ -131,6 +134,41 @@ def test_eight_threads_ask_one_model_at_once():
         together = list(pool.map(lambda one: model.estimate(**one, n_draws=60)["conf_low"], asked))
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_ordered_categories_stay_ordered():
+    found = fitted(ROWS.to_pandas()).estimate(by="education", rollup="all", n_draws=60)
+    assert found["education"].tolist() == list(EDUCATION)
+
+
+MEMORY = """
+import resource, sys
+import crosslevel as cl
+from crosslevel.data.people_columns import learn_columns
+from crosslevel.data.place_cells import count_people
+people = cl.People(sys.argv[1], by="region", weight="w", categorical=["sex", "job"])
+found = count_people(people, learn_columns(people).bins, list(range(200)))
+assert found.count.sum() == int(sys.argv[2])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+@pytest.mark.slow
+def test_ten_million_people_in_a_file_need_the_memory_of_their_kinds(tmp_path):
+    rng, peaks = np.random.default_rng(0), []
+    for millions in (2, 10):
+        with pq.ParquetWriter(tmp_path / f"{millions}.parquet", schema := pa.schema(
+            {"region": pa.int64(), "sex": pa.int8(), "job": pa.int16(), "age": pa.int16(), "w": pa.float64()}
+        )) as file:  # fmt: skip
+            for _ in range(millions):
+                n = 1_000_000
+                drawn = [rng.integers(0, most, n) for most in (200, 2, 20, 90)]
+                file.write_table(pa.table([*drawn, rng.random(n) + 0.5], schema.names).cast(schema))
+        script = [sys.executable, "-c", MEMORY, str(tmp_path / f"{millions}.parquet"), str(millions * 1_000_000)]
+        done = subprocess.run(script, capture_output=True, text=True, check=True)
+        peaks.append(float(done.stdout))
+    assert peaks[1] < 1.5  # GiB
+    assert peaks[1] < 1.5 * peaks[0]
 
 
 def test_people_are_not_written_with_what_is_fitted_to_them():

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosslevel import CrossLevelImputer, EcologicalInference, MeanEmbedding, Means, People, Places
+from crosslevel.data.people_columns import learn_columns
+from crosslevel.data.place_cells import count_people
 from crosslevel.data.simulate import nation
 from crosslevel.errors import InputError
 
@@ -35,7 +37,7 @@ def session(tmp_path_factory):
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    builder = sql.SparkSession.builder.master("local[2]").appName("crosslevel tests")
+    builder = sql.SparkSession.builder.master("local[2,4]").appName("crosslevel tests")
     settings = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     for name, value in {**settings, "spark.local.dir": folder, "spark.sql.warehouse.dir": folder}.items():
         builder = builder.config(name, value)
@@ -72,6 +74,34 @@ def test_spark_counts_what_duckdb_counts(path, session):
     assert session.catalog.listTables() == []  # nothing is left behind
     with pytest.raises(InputError):
         People(session.read.parquet(str(path)), where="sex in (select 1)")
+
+
+def deadly(marker):
+    """Give a function that passes rows on, and kills its worker when it first meets any."""
+
+    def work(batches):
+        import os
+        import signal
+        from pathlib import Path
+
+        for batch in batches:
+            if not Path(marker).exists():
+                Path(marker).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    return work
+
+
+def test_a_worker_that_is_killed_counts_nobody_twice(path, session, tmp_path):
+    frame = session.read.parquet(str(path))
+    broken = frame.mapInArrow(deadly(str(tmp_path / "marker")), frame.schema)
+    here, there = (People(data, **PEOPLE, categorical=["sex"]) for data in (path, broken))
+    bins = learn_columns(here).bins
+    found, expected = (count_people(one, bins, PLACES.table["region"].to_pylist()) for one in (there, here))
+    assert (tmp_path / "marker").exists(), "nobody was killed"
+    np.testing.assert_array_equal(found.count, expected.count)
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-12)
 
 
 def test_spark_embeds_what_duckdb_embeds(path, session):

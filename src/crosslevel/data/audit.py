@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from crosslevel.data import frames, patterns
 from crosslevel.data.bags import Bags
+from crosslevel.data.counts import Counts
 from crosslevel.data.expressions import kind_of
 from crosslevel.data.people import People
 from crosslevel.data.place_columns import GroupCounts
@@ -121,12 +122,12 @@ class Audit:
 
     def to_frame(self, kind: frames.FrameKind = "pyarrow") -> Any:
         """Give the findings as a dataframe: test, where, what, n, to_do."""
-        rows = [(one.test, one.where, one.what, one.n, TESTS[one.test][1]) for one in self]
-        columns = list(zip(*rows, strict=True)) or [()] * 5
-        kinds = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.string())
         names = ("test", "where", "what", "n", "to_do")
-        made = {name: pa.array(values, kind) for name, values, kind in zip(names, columns, kinds, strict=True)}
-        return frames.from_arrow(pa.table(made), kind)
+        rows = [(one.test, one.where, one.what, one.n, TESTS[one.test][1]) for one in self]
+        schema = pa.schema([(name, pa.int64() if name == "n" else pa.string()) for name in names])
+        return frames.from_arrow(
+            pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema), kind
+        )
 
     def __repr__(self) -> str:
         shown = [f"- {sentence}" for sentence in self.sentences[:ENDS]]
@@ -197,21 +198,19 @@ class Sheet:
     @cached_property
     def seen(self) -> dict[str, dict[str, Any]]:
         """Count, ends and sum of every column of numbers or text: of text the sum of its lengths."""
-        counts = [name for own in (*self.counts, (self.whole,)) for name in own if name is not None]
-        weight = [] if self.people.weight is None else [self.people.weight]
-        names = [*dict.fromkeys((*self.people.features, *counts, *weight))]
+        more = [name for own in (*self.counts, (self.whole, self.people.weight)) for name in own if name is not None]
+        names = [*dict.fromkeys((*self.people.features, *more))]
         kinds = {n: kind_of(self.people.schema.field(n).type) for n in names}
         names, asked = [n for n in names if kinds[n] in ("number", "text")], ["count(*) as n_rows"]
         for i, name in enumerate(names):
             c = quoted(name)
             size = c if kinds[name] == "number" else f"length({c})"
-            asked.append(
-                f"count({c}) as n{i}, min({c}) as low{i}, max({c}) as high{i}, sum(cast({size} as double)) as sum{i}"
-            )
+            asked += [f"count({c}) as n{i}, min({c}) as low{i}, max({c}) as high{i}"]
+            asked += [f"sum(cast({size} as double)) as sum{i}"]
         row = self.people.answer(f"select {', '.join(asked)} from people").to_pylist()[0]
-        facts = ("n", "low", "high", "sum")
         return {
-            name: {fact: row[f"{fact}{i}"] for fact in facts} | {"rows": row["n_rows"], "kind": kinds[name]}
+            name: {fact: row[f"{fact}{i}"] for fact in ("n", "low", "high", "sum")}
+            | {"rows": row["n_rows"], "kind": kinds[name]}
             for i, name in enumerate(names)
             if row[f"n{i}"]
         }
@@ -219,6 +218,10 @@ class Sheet:
     def only(self, expression: str, source: str = "people") -> Any:
         """Ask for one number."""
         return self.people.answer(f"select {expression} as n from {source}")["n"][0].as_py()
+
+    def hold(self, condition: str, source: str = "people") -> int:
+        """Count the rows of which a condition is true."""
+        return int(self.only(f"count(case when {condition} then 1 end)", source))
 
 
 def audit(*nouns: Any) -> Audit:
@@ -228,7 +231,7 @@ def audit(*nouns: Any) -> Audit:
 
     Parameters
     ----------
-    nouns : People, GroupCounts, Places, Survey, PublishedShares, Bags, dataframe or path
+    nouns : People, GroupCounts, Places, Counts, Survey, PublishedShares, Counts, Bags, dataframe or path
         Those that go into one fit belong in one call: a survey is compared with the people, and these with the totals.
 
     Returns
@@ -247,15 +250,15 @@ def audit(*nouns: Any) -> Audit:
     """
     sheets = _sheets(nouns)
     found = [one for sheet in sheets for test in (_columns, _names, _rows, _counts) for one in test(sheet)]
-    people = next((s for s in sheets if s.noun == "people"), None)
-    places = next((s for s in sheets if s.noun == "places"), None)
+    by_kind: defaultdict[str, list[Sheet]] = defaultdict(list)
     for sheet in sheets:
-        found += _groups(sheet, places) if sheet.noun == "groups" and places is not None else []
-    if people is not None:
-        for sheet in sheets:
-            found += _survey(sheet, people) if sheet.noun.startswith("survey") else []
-        if places is not None and places.people.keys == people.people.keys:
-            found += _unlike(people, places)
+        by_kind[sheet.noun.split()[0]].append(sheet)
+    for one, other, test in (
+        ("groups", "places", _groups),
+        ("survey", "people", _survey),
+        ("people", "places", _unlike),
+    ):
+        found += [finding for a in by_kind[one] for b in by_kind[other] for finding in test(a, b)]
     return Audit(tuple(found))
 
 
@@ -268,7 +271,8 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
         if isinstance(one, People):
             found.append(Sheet("people", one))
         elif isinstance(one, Places):
-            found.append(_of_places("places", one.table, one, one.covariates or ()))
+            means = () if one.published is None else one.published.names
+            found.append(_of_places("places", one.table, one, (*(one.covariates or ()), *means)))
         elif isinstance(one, GroupCounts):
             if places is None:
                 raise InputError("GroupCounts name columns of places; pass these too: audit(groups, places).")
@@ -276,6 +280,12 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
             table = People(places.table, by=places.by, columns=())
             whole = one.weight or places.population
             found.append(Sheet("groups", table, groups, whole, shared=one.weight is not None))
+        elif isinstance(one, Counts):
+            units = People(one.table, by=one.unit, columns=one.covariates)
+            for side, whole in (("groups", one.total_groups), ("outcomes", one.total_outcomes)):
+                if one.columns[side]:
+                    parts_of = (tuple(one.columns[side]),)
+                    found.append(Sheet(f"counts of {side}", units, parts_of, whole, shared=whole is not None))
         elif isinstance(one, Survey):
             roles = {one.outcome, *one.weights}
             columns = [n for n in one.table.column_names if n not in roles and n != one.by]
@@ -285,6 +295,12 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
             named = places or Places(one.table, by=one.subgroup)
             counted = {*(named.outcomes or ()), named.successes, named.trials} <= {*one.table.column_names, None}
             found += [_of_places("published shares", one.table, named)] if counted else []
+        elif isinstance(one, Counts):
+            sides = [side for side in (one.groups, one.outcomes) if isinstance(side, Mapping)]
+            parts = tuple(tuple(name for names in side.values() for name in names) for side in sides)
+            shared = one.total_groups is not None or one.total_outcomes is not None
+            people = People(one.table, by=one.keys or None, columns=one.covariates)
+            found.append(Sheet("counts", people, parts, shared=shared))
         elif isinstance(one, Bags):
             values = one.values[:FIRST_ROWS] if one.stored else one.values
             table = pa.table({name: values[:, j] for j, name in enumerate(one.columns)})
@@ -317,7 +333,7 @@ def _columns(sheet: Sheet) -> Iterator[Finding]:
             yield Finding("row number", sheet.column(name), seen["rows"])
         elif seen["kind"] == "number":
             if codes := patterns.missing_codes(_ends(people, name, seen)):
-                n = sheet.only(f"count(case when {quoted(name)} in ({', '.join(map(repr, codes))}) then 1 end)")
+                n = sheet.hold(f"{quoted(name)} in ({', '.join(map(repr, codes))})")
                 yield Finding("missing code", sheet.column(name), n, tuple(map(int, codes)))
         elif not pa.types.is_dictionary(people.table.stored.field(name).type):
             texts = sheet.texts[name]
@@ -327,8 +343,7 @@ def _columns(sheet: Sheet) -> Iterator[Finding]:
                 yield Finding("numbers as text", sheet.column(name), len(texts) - len(strange), tuple(strange))
     for names in alike.values():
         for one, other in combinations(names, 2):
-            differs = f"{quoted(one)} is distinct from {quoted(other)}"
-            if not sheet.only(f"count(case when {differs} then 1 end)"):
+            if not sheet.hold(f"{quoted(one)} is distinct from {quoted(other)}"):
                 yield Finding("column twice", sheet.column(other), sheet.seen[one]["rows"], (one,))
 
 
@@ -357,12 +372,12 @@ def _ends(people: People, name: str, seen: Mapping[str, Any]) -> FloatArray:
 
 def describe_codes(columns: Mapping[str, FloatArray], noun: str) -> list[str]:
     """Say which columns of numbers, as a model of arrays holds them, look like codes of missing values."""
-    found = ((name, x, patterns.missing_codes(x)) for name, x in columns.items())
-    return [
-        Finding("missing code", f"{noun}: {name!r}", int(np.isin(x, codes).sum()), tuple(map(int, codes))).sentence
-        for name, x, codes in found
-        if codes
-    ]
+    said = []
+    for name, x in columns.items():
+        if codes := patterns.missing_codes(x):
+            found = Finding("missing code", f"{noun}: {name!r}", int(np.isin(x, codes).sum()), tuple(map(int, codes)))
+            said.append(found.sentence)
+    return said
 
 
 # names ------------------------------------------------------------------------------------------------------------
@@ -399,7 +414,7 @@ def _rows(sheet: Sheet) -> Iterator[Finding]:
         return
     w, columns = quoted(weight), ", ".join(map(quoted, (*people.keys, *people.features)))
     first = f"(select * from people limit {FIRST_ROWS}) people"
-    fractions = sheet.only(f"count(case when {w} <> floor({w}) then 1 end)", first)
+    fractions = sheet.hold(f"{w} <> floor({w})", first)
     kinds = sheet.only("count(*)", f"(select distinct {columns} from {first}) kinds") if columns else 0
     if not fractions and kinds == min(seen["rows"], FIRST_ROWS):
         yield Finding("weight", sheet.column(weight), seen["rows"])
@@ -427,7 +442,7 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
             parts = np.vstack([sheet.numbers(name) for name in names])
             every += list(parts)
             if not sheet.shared:
-                yield from _measured(sheet, names, parts, None if sheet.noun == "groups" else whole)
+                yield from _measured(sheet, names, parts, None if sheet.noun in ("groups", "counts") else whole)
                 over = 0 if whole is None else int((parts.sum(axis=0) > (1 + WHOLE) * whole).sum())
                 if whole is not None and over > len(whole) / 2:
                     yield Finding("overlap", sheet.column(names[0]), over, (sheet.whole,))
@@ -435,7 +450,7 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
                 others = tuple(name for name in names if name != names[at])
                 yield Finding("total column", sheet.column(names[at]), parts.shape[1], others)
         found = np.column_stack(every)
-        totals = (patterns.total_rows(found) or patterns.subtotal_rows(found)) if sheet.people.keys else []
+        totals = (patterns.total_rows(found) or patterns.subtotal_rows(found)) if len(sheet.people.keys) == 1 else []
         if totals:
             keys = sheet.table[sheet.people.place].take(pa.array(totals)).to_pylist()
             yield Finding("total row", sheet.column(sheet.counts[0][0]), len(totals), tuple(keys))
@@ -471,10 +486,8 @@ def _groups(groups: Sheet, places: Sheet) -> Iterator[Finding]:
         short = people < ENOUGH_PEOPLE * n
         if short.mean() > 0.5:
             i = int(np.argmax(short))
-            key = places.table[places.people.place][i].as_py()
-            yield Finding(
-                "unlike totals", groups.column(names[0]), int(short.sum()), (key, float(people[i]), float(n[i]))
-            )
+            said = (places.table[places.people.place][i].as_py(), float(people[i]), float(n[i]))
+            yield Finding("unlike totals", groups.column(names[0]), int(short.sum()), said)
 
 
 def _survey(sheet: Sheet, people: Sheet) -> Iterator[Finding]:
@@ -488,13 +501,15 @@ def _survey(sheet: Sheet, people: Sheet) -> Iterator[Finding]:
 
 def _unlike(people: Sheet, places: Sheet) -> Iterator[Finding]:
     """Compare where people live with the totals of places, and how both are called."""
+    if people.people.keys != places.people.keys:
+        return
     key, here = people.people.place, people.places
     weight = dict(zip(here.column(0).to_pylist(), here["weight"].to_pylist(), strict=True))
     keys = places.table[key].to_pylist()
     lone = [name for name in patterns.twins({*weight, *keys}) if name not in weight or name not in keys]
     if lone:
         yield Finding("names alike", f"people and places: {key!r}", len(lone), tuple(lone))
-    if not places.counts or any(name is None for name in places.counts[0]):
+    if not places.counts:
         return
     parts = np.vstack([places.numbers(name) for name in places.counts[0]])
     n = parts.sum(axis=0) if places.whole is None else places.numbers(places.whole)

@@ -272,6 +272,7 @@ class Local(Table):
             if table is None:
                 self.connection.execute(f"create view stored as {self._files()}")
             allowed = ", ".join(quoted(name, "'") for name in names)
+            self.connection.execute("set enable_progress_bar=false")  # it would be drawn on stdout, among answers
             self.connection.execute(f"set allowed_paths=[{allowed}]")
             self.connection.execute("set enable_external_access=false")
             self.connection.execute("set lock_configuration=true")

@@ -100,17 +100,13 @@ class PlaceTotals:
 
     def take(self, rows: IntArray, notes: Sequence[str] = ()) -> PlaceTotals:
         """Keep some places, in the order given."""
-        return PlaceTotals(
-            self.table.take(pa.array(rows)),
-            self.by,
-            [self.keys[i] for i in rows],
-            self.totals.take(rows),
-            None if self.coords is None else self.coords[rows],
-            self.coords_by,
-            self.frame,
-            self.fingerprint,
-            (*self.notes, *notes),
-            self.left_out,
+        return replace(
+            self,
+            table=self.table.take(pa.array(rows)),
+            keys=[self.keys[i] for i in rows],
+            totals=self.totals.take(rows),
+            coords=None if self.coords is None else self.coords[rows],
+            notes=(*self.notes, *notes),
         )
 
     def column(self, name: str, argument: str) -> list[object]:

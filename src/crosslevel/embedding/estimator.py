@@ -225,18 +225,18 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
         if chosen == "default":
             return values
-        names = self.get_feature_names_out()
-        return frames.from_arrow(pa.table({str(n): values[:, j] for j, n in enumerate(names)}), chosen)
+        return frames.from_arrow(pa.table(dict(zip(self.get_feature_names_out(), values.T, strict=True))), chosen)
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Name the features: cos0 .., sin0 .. for Fourier maps, the encoded columns for the linear map."""
         check_is_fitted(self, "feature_map_")
         n = self.feature_map_.n_features
+        names = [f"{f}{j}" for f in ("cos", "sin") for j in range(n // 2)]
         if self.feature_map == "linear":
-            return np.asarray(self.encoder_.input_names(), dtype=object)
-        if self.feature_map in LANDMARKS:
-            return np.asarray([f"{self.feature_map}{j}" for j in range(n)], dtype=object)
-        return np.asarray([f"{f}{j}" for f in ("cos", "sin") for j in range(n // 2)], dtype=object)
+            names = self.encoder_.input_names()
+        elif self.feature_map in LANDMARKS:
+            names = [f"{self.feature_map}{j}" for j in range(n)]
+        return np.asarray(names, dtype=object)
 
     def _recipe(self, people: People, subgroups: Mapping[str, str] | None) -> Recipe:
         """Check what a pass is asked to do, before it begins."""

@@ -285,7 +285,7 @@ def fit_counts(
     y = np.asarray(totals, dtype=np.float64)
     said: tuple[str, ...] = ()
     outside = ~(bins.C > 0).any(axis=0)
-    if outside.any():
+    if outside.any() and bins.n_axes > 1:  # gaps of one axis are named by their limits
         where = bins.lower[outside].min(axis=0).tolist(), bins.upper[outside].max(axis=0).tolist()
         said = (
             f"{int(outside.sum())} cells between {where[0]} and {where[1]} lie in no observed bin; they are inferred from the others.",

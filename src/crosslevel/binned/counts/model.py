@@ -161,7 +161,7 @@ def fit_count_model(
         rows, table, areas = _pivot(regions, counts, ids)
         bins, codes = cut(regions[rows])
         fit = pool_counts(bins, table, kernels, step, areas)
-        said = _pooled_warnings(regions[rows], table, areas)
+        said = _warnings(regions[rows], table, areas)
     else:
         bins, codes = cut(regions)
         of = None
@@ -170,7 +170,7 @@ def fit_count_model(
             check_successes(counts, of)
         at_risk = None if of is None else _spread_trials(bins, of)
         fit = fit_counts(bins, counts, trials=of, kernels=kernels, preserve=preserve, step=step)
-        said = _warnings(regions, counts, fit.warnings)
+        said = (*fit.warnings, *_warnings(regions, counts[None], ()))
     return CountModel(regions, counts, fit, codes, name, areas, said, at_risk)
 
 
@@ -242,20 +242,11 @@ def _pivot(regions: Regions, y: FloatArray, ids: list[Any]) -> tuple[Int64Array,
     return first, table, areas
 
 
-def _warnings(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[str, ...]:
-    """Add gaps with their repair, and small groups that differences reveal."""
-    gaps = [text for text in describe_layout(regions) if " gap(s) " in text]
-    if gaps:  # said of intervals, with the repair, rather than of cells
-        said = (*(text for text in said if "lie in no observed bin" not in text), *gaps)
-    return (*said, *privacy_warnings(regions, y))
-
-
-def _pooled_warnings(distinct: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:
-    """Describe gaps once, and of the first area whose differences reveal somebody, its name."""
-    gaps = tuple(text for text in describe_layout(distinct) if " gap(s) " in text)
-    for area, row in zip(areas, table, strict=True):
+def _warnings(regions: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:
+    """Describe gaps, and small groups that differences reveal: of the first area that has some, and its name."""
+    gaps = tuple(text for text in describe_layout(regions) if " gap(s) " in text)
+    for i, row in enumerate(table):
         seen = ~np.isnan(row)
-        found = privacy_warnings(distinct[seen], row[seen])
-        if found:
-            return (*gaps, f"{found[0]} This is area {area!r}, the first of those.")
+        for found in privacy_warnings(regions[seen], row[seen]):
+            return (*gaps, f"{found} This is area {areas[i]!r}, the first of those." if areas else found)
     return gaps

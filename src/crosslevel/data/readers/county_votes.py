@@ -7,12 +7,10 @@ import warnings
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from crosslevel.data.expressions import kind_of
-from crosslevel.data.readers.archives import reading
 from crosslevel.data.signatures import checked
-from crosslevel.data.sql import MISSING_WORDS, Local, check_names, delimiter_of, find_files, quoted
+from crosslevel.data.sql import Local, open_table, quoted
 from crosslevel.errors import CrosslevelWarning, FileError, listed, unknown_name
 
 SCHEMA = pa.schema(
@@ -70,9 +68,12 @@ def read_county_votes(path: str | os.PathLike[str], year: int | None = None) -> 
     ...     read_county_votes(file).to_pylist()[0]["votes_rep"]
     17379
     """
-    table = _table(path)
-    written = table.column_names
-    named = {field: next((c for c in names if c in written), None) for field, names in (WIDE | LONG).items()}
+    table = open_table(path, "path")
+    written = {name.strip().casefold(): name for name in table.schema.names}
+    named = {
+        field: next((written[name] for name in names if name in written), None)
+        for field, names in (WIDE | LONG).items()
+    }
     long = all(named[field] for field in ("fips", "party", "candidate", "candidatevotes", "votes_total"))
     if not long and not all(named[field] for field in ("fips", "votes_dem", "votes_rep", "votes_total")):
         raise FileError(
@@ -80,13 +81,13 @@ def read_county_votes(path: str | os.PathLike[str], year: int | None = None) -> 
             "votes_rep and votes_total, or, with a row for each candidate, to county_fips, candidate, party, candidatevotes and totalvotes."
         )
     for name in (name for field, name in named.items() if name and "votes" in field):
-        if kind_of(table[name].type) == "text":
+        if kind_of(table.schema.field(name).type) == "text":
             raise FileError(f"{path} has text in the column {name!r}; write votes as whole numbers, without commas.")
     parts = {field: _read(field, name) for field, name in named.items()}
     if named["year"] is None and year is not None:
         parts["year"] = str(year)
     fields = ", ".join(f"{sql} as {field}" for field, sql in parts.items())
-    rows = Local(table=Local(table=table).answer(f"select {fields} from people"))
+    rows = Local(table=table.answer(f"select {fields} from people"))
     if year is not None:
         years = rows.answer("select distinct year from people order by year")["year"].to_pylist()
         if None in years or year not in years:
@@ -95,18 +96,6 @@ def read_county_votes(path: str | os.PathLike[str], year: int | None = None) -> 
         BY_CANDIDATE if long else "select *, false as twice from people", f"year = {year}" if year else ""
     )
     return _checked(counties, path)
-
-
-def _table(path: str | os.PathLike[str]) -> pa.Table:
-    """Read delimited text, its names in small letters."""
-    file = find_files([path], "path")[0]
-    options = pyarrow.csv.ConvertOptions(null_values=list(MISSING_WORDS), strings_can_be_null=True)
-    with reading(file, "delimited text"):
-        form = pyarrow.csv.ParseOptions(delimiter=delimiter_of(file))
-        table = pyarrow.csv.read_csv(file, parse_options=form, convert_options=options)
-        names = [name.strip().casefold() or f"column{i}" for i, name in enumerate(table.column_names)]
-    check_names(names, str(file))
-    return table.rename_columns(names)
 
 
 def _read(field: str, name: str | None) -> str:
