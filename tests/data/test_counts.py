@@ -14,7 +14,7 @@ import pyarrow.csv
 import pytest
 from tests.ecological.margins import counted
 
-from crosslevel import Counts, ecological
+from crosslevel import Counts, audit, ecological
 from crosslevel.data.shares import rounding_of
 from crosslevel.ecological.tables.covariates import covariates_of
 from crosslevel.errors import FileError, InputError
@@ -130,6 +130,13 @@ REFUSED = {
 def test_what_cannot_be_counts_is_refused(case):
     with pytest.raises(InputError):
         clean(**REFUSED[case])
+
+
+def test_what_is_only_odd_is_listed():
+    frame = {n: [*v, sum(v)] if n not in ("name", "z") else [*v, v[0]] for n, v in {**FRAME, **VOTES}.items()}
+    found = audit(Counts({**frame, "name": [*UNITS, "TOTAL"]}, **NAMED))
+    assert [(one.test, one.names) for one in found] == [("total row", ("TOTAL",))] * 2
+    assert len(audit(Counts({**FRAME, **VOTES}, **NAMED))) == 0
 
 
 def test_counts_without_outcomes_are_for_contests():
