@@ -299,6 +299,8 @@ def test_several_columns_name_a_unit():
 def test_columns_of_units_follow_their_units():
     counts = Counts({**FRAME, **VOTES}, **NAMED)
     assert counts.by_unit(["z"], "z")["z"].to_pylist() == [1.0, 2.0, 4.0]
+    empty = {"young": [0, 10, 0], "old": [0, 40, 20], "left": [0, 20, 5], "right": [0, 30, 15]}
+    assert Counts({**FRAME, **empty}, **NAMED).by_unit(["z"], "z")["z"].to_pylist() == [2.0, 4.0]
     again = {**FRAME, **VOTES, "name": ["a", "b", "a"]}
     summed = Counts(again, **NAMED, repair={"duplicates": "sum"})
     with pytest.raises(InputError):
