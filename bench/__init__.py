@@ -1,8 +1,6 @@
 """The public benchmark of inference about people behind groups: tasks of known truth, methods, one protocol, one page.
 
-    make bench-truth          # a part of every task
-    make bench-truth-all      # all of every task
-    python -m bench list      # tasks, methods, what is missing
+    python -m bench list      # tasks, methods, what is missing; `make bench-truth` runs a part of every task
 
 A task is a list of cases. A case gives arrays to a method; its truth stays with the judge, in another process than the method's.
 """

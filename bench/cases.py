@@ -18,19 +18,9 @@ Arrays = dict[str, np.ndarray]
 class Case:
     """One question of known truth.
 
-    Attributes
-    ----------
-    unit : str
-        What counts as one where standard errors are taken: a label, a table, a county. Several cases may share a unit.
-    given : mapping of name to array
-        All that a method sees.
-    truth : (n,)
-    cost : (n,) or float
-        What an absolute error of each answer costs; the error of the case is their sum.
-    scale : float
-        By which widths and interval scores are multiplied: 100 where answers are shares.
-    power : float
-        Of the absolute errors that are summed: 2 where squares are.
+    ``unit`` is what counts as one where standard errors are taken (a label, a table, a county); several cases may share it. ``given`` is
+    all that a method sees. The error is the sum of ``cost`` times absolute errors to a ``power``; widths and interval scores are
+    multiplied by ``scale``: 100 where answers are shares.
     """
 
     unit: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from bench.cases import Method, Task
 from bench.tasks import bags, bins, effects, labels, means, tables
@@ -14,7 +15,7 @@ FRESH = Task(
     unit="label",
     error="mean absolute error of a group's rate, points",
     needs=(labels.FILE, labels.REGIONS),
-    cases=labels.fresh,
+    cases=partial(labels.hide, labels=labels.FRESH, part=("walk", "moved", "wfh", "mgmt", "retail", "part")),
     reference="EcologicalInference",
     seen="none of these labels was used for a constant or a choice; the survey, and other labels in these eight states, were",
     source="half of the households; totals from the other half; truth from everybody; eight states",
@@ -24,7 +25,7 @@ SURVEYED = replace(
     name="labels and a survey",
     title="The fresh labels, with 2,000 respondents who answer alike",
     kind="people and a survey",
-    cases=labels.surveyed,
+    cases=partial(labels.hide, labels=labels.FRESH, part=("walk", "moved", "mgmt", "part"), readiness=0.0),
     reference="EcologicalInference with a survey",
     source="half of the households; totals and respondents from the other half; truth from everybody; eight states",
 )
@@ -59,7 +60,7 @@ AREAS = replace(
     kind="areas",
     unit="age group",
     needs=(bins.SMALL, *bins.BORDERS),
-    cases=bins.areas,
+    cases=partial(bins.areas, known=True),
     reference="interpolate",
     seen="the form and its priors were chosen with three age groups of this borough in sight",
     source="counts of the larger areas, of the same register",
@@ -71,7 +72,7 @@ BAGS = Task(
     unit="draw of 2,000 bags",
     error="mean squared error, hundredths",
     needs=(),
-    cases=bags.fixed,
+    cases=partial(bags.bags, fractions=(0.0, 0.0, 0.0), noise=1.0),
     reference="MeanShrinkage",
     seen="nothing was chosen by test bags",
     source="simulated as the published experiments were, which have 23.7 by shrinkage and 22.8 by Bayesian linear regression",
@@ -82,7 +83,7 @@ ALL = (
         FRESH,
         name="older labels",
         title="Twenty-one columns that the model was made with",
-        cases=labels.old,
+        cases=partial(labels.hide, labels=labels.OLD, part=("own", "ba", "unins", "gov", "married")),
         seen="the form of the model, shrinkage and heavy tails were chosen with these labels in sight, in other states and in all",
     ),
     SURVEYED,
@@ -90,7 +91,7 @@ ALL = (
         SURVEYED,
         name="labels and a selective survey",
         title="The same, where below a bachelor's degree those with the label answer more readily by .3 logits",
-        cases=labels.surveyed_unlike,
+        cases=partial(SURVEYED.cases, readiness=0.3),
     ),
     SPLIT,
     replace(
@@ -148,14 +149,14 @@ ALL = (
         AREAS,
         name="small areas, borders alone",
         title="The same, where nothing is known of the small areas but their borders",
-        cases=bins.areas_unknown,
+        cases=partial(bins.areas, known=False),
     ),
     BAGS,
     replace(
         BAGS,
         name="bags of 5 to 1,000",
         title="Labels of bags of very different size",
-        cases=bags.varying,
+        cases=partial(bags.bags, fractions=(0.25, 0.25, 0.25), noise=0.0),
         source="simulated as the published experiments were",
     ),
     Task(
@@ -202,7 +203,6 @@ METHODS = (
     Method("bounds, midpoint", "tables", "methods.tables:bounds"),
     Method("least squares, no negative rates", "tables", "methods.tables:least_squares"),
     Method("neighborhood", "tables", "methods.tables:neighborhood"),
-    Method("everybody alike", "tables", "methods.tables:everybody"),
     Method("rxc, version 0.2", "tables", "methods.previous:rxc", "0.2"),
     Method("EcologicalInference, version 0.2", "people", "methods.previous:ecological_inference", "0.2"),
     Method(
@@ -213,7 +213,6 @@ METHODS = (
         slow=True,
         only=("single tables",),
     ),
-    Method("PyEI king99", "tables", "methods.peers:pyei_king", "PyEI", slow=True, only=("single tables",)),
     Method("R eiPack ei.MD.bayes", "tables", "eipack", "R:eiPack", slow=True),
     Method("R ei (King)", "tables", "king", "R:ei", only=("single tables",)),
     Method("R eco", "tables", "eco", "R:eco", only=("single tables",)),
@@ -239,9 +238,10 @@ METHODS = (
     Method("mean label", "bags", "methods.bags:mean_label"),
     Method("the optimum, which knows the family", "bags", "methods.bags:optimum"),
     Method("CrossLevelImputer", "means", "methods.means:imputer"),
+    Method("CUDIA", "means", "methods.means:cudia", slow=True),
+    Method("EcologicalInference", "means", "methods.means:ecological_inference"),
     Method("ecological logistic", "means", "methods.means:ecological_logistic"),
     Method("mean of the place", "means", "methods.means:place_mean"),
-    Method("mean of all", "means", "methods.means:overall_mean"),
     Method("scikit-learn IterativeImputer", "means", "methods.means:iterative_imputer"),
     Method("R mice", "means", "mice_means", "R:mice"),
     Method("rxc, pooled", "pooled tables", "methods.tables:rxc_pooled"),

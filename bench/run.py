@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,7 @@ CASE_COLUMNS = ["task", "method", "unit", *SCORES]
 RUN_COLUMNS = ["task", "method", "asked", "answered", "seconds", "memory", "why", "run"]
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """A method on a task: ``CASE_COLUMNS`` of every case answered, and ``RUN_COLUMNS``."""
 
     rows: list[list[object]]

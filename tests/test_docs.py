@@ -36,7 +36,7 @@ def _blocks():
     return module
 
 
-QUICK = ("court", "data-in", "ecological", "ecological-sensitivity", "krls", "results")
+QUICK = ("add-a-method", "court", "data-in", "ecological", "ecological-sensitivity", "krls", "results")
 
 
 @pytest.mark.parametrize("page", QUICK)

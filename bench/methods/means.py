@@ -1,8 +1,4 @@
-"""A hidden answer of people from means by place.
-
-``X`` (people x coded columns), ``place``, ``mean`` (of places), ``asked`` (column, value) and ``cells`` (values of all columns) in; rates
-of the levels asked, then of the cells, out.
-"""
+"""``X`` (people x codes), ``place``, ``mean``, ``asked`` (column, value), ``cells`` (values) in; rates of levels, then cells, out."""
 
 from __future__ import annotations
 
@@ -19,12 +15,35 @@ def imputer(given: Arrays) -> Answer:
     """Answer with the default."""
     import crosslevel as cl
 
+    return _fitted(given, cl.CrossLevelImputer(), {"means": cl.Means("hidden", of="population")}, {})
+
+
+def cudia(given: Arrays) -> Answer:
+    """Answer with clusters."""
+    import crosslevel as cl
+
+    return _fitted(given, cl.CUDIA(), {"means": cl.Means("hidden", of="population")}, {})
+
+
+def ecological_inference(given: Arrays) -> Answer:
+    """Answer with the model of totals, taking as many to be behind a mean as are here."""
+    import crosslevel as cl
+
+    return _fitted(
+        given, cl.EcologicalInference(spatial=None), {"successes": "yes", "trials": "all"}, {"rollup": "all"}
+    )
+
+
+def _fitted(given: Arrays, model: Any, told: dict[str, Any], words: dict[str, str]) -> Answer:
+    import crosslevel as cl
+
     people = pd.DataFrame(given["X"].astype(int).astype(str), columns=[f"x{j}" for j in range(given["X"].shape[1])])
-    places = pd.DataFrame({"place": np.arange(len(given["mean"])), "hidden": given["mean"]})
     names = list(people.columns)
+    trials = np.bincount(given["place"], minlength=len(given["mean"])).astype(float)
+    places = {"place": np.arange(len(trials)), "hidden": given["mean"], "all": trials, "yes": trials * given["mean"]}
     who = cl.People(people.assign(place=given["place"]), by="place", columns=names)
-    fit = cl.CrossLevelImputer().fit(who, cl.Places(places, by="place", means=cl.Means("hidden", of="population")))
-    return _asked(given, names, lambda by: fit.estimate(by=by).to_frame("pandas"))
+    fit = model.fit(who, cl.Places(pd.DataFrame(places), by="place", **told))
+    return _asked(given, names, lambda by: fit.estimate(by=by, **words).to_frame("pandas"))
 
 
 def _asked(given: Arrays, names: list[str], estimate: Any) -> Answer:
@@ -47,11 +66,6 @@ def _rates(given: Arrays, filled: np.ndarray) -> Answer:
 def place_mean(given: Arrays) -> Answer:
     """Give everybody the mean of their place."""
     return _rates(given, given["mean"][given["place"]])
-
-
-def overall_mean(given: Arrays) -> Answer:
-    """Give everybody the mean of all."""
-    return _rates(given, np.full(len(given["X"]), given["mean"][given["place"]].mean()))
 
 
 def ecological_logistic(given: Arrays) -> Answer:

@@ -31,21 +31,6 @@ def pyei_dirichlet(given: Arrays) -> Answer:
     return _of_draws(draws.reshape(len(draws), -1).T)
 
 
-def pyei_king(given: Arrays) -> Answer:
-    """Answer tables of two by two by PyEI's form of King's model."""
-    from pyei.two_by_two import TwoByTwoEI
-
-    X, T = given["groups"], given["outcomes"]
-    if X.shape[1] != 2 or T.shape[1] != 2:
-        raise ValueError("answers tables of two by two")
-    people = X.sum(axis=1)
-    model = TwoByTwoEI("king99_pareto_modification", pareto_scale=15, pareto_shape=2)
-    model.fit(X[:, 0] / people, T[:, 0] / people, np.round(people).astype(int), **SAMPLING)
-    draws = np.asarray(model.sampled_voting_prefs)
-    draws = draws if draws.shape[0] == 2 else draws.T
-    return _of_draws(np.stack([draws, 1 - draws], axis=1).reshape(4, -1))
-
-
 def gpy(given: Arrays) -> Answer:
     """Answer single years by GPy's Gaussian process of integrals."""
     import GPy

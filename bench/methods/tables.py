@@ -100,12 +100,6 @@ def neighborhood(given: Arrays) -> Answer:
     return (X.T @ rates / X.sum(axis=0)[:, None],)
 
 
-def everybody(given: Arrays) -> Answer:
-    """Give every group the shares of the district."""
-    shares = given["outcomes"].sum(axis=0) / given["outcomes"].sum()
-    return (np.tile(shares, given["groups"].shape[1]),)
-
-
 def least_squares(given: Arrays) -> Answer:
     """Regress counts on counts without negative rates, and divide by the sum."""
     from scipy.optimize import nnls

@@ -32,7 +32,8 @@ def draw(seed: int, n: int, fractions: Sequence[float], noise: float) -> tuple[F
     return values, offsets, y
 
 
-def _bags(whole: bool, fractions: Sequence[float], noise: float) -> Iterator[Case]:
+def bags(_: Path, whole: bool, fractions: Sequence[float], noise: float) -> Iterator[Case]:
+    """Draw training and test bags; ``fractions`` are the shares of bags of 5, 20 and 100 people."""
     for seed in range(23, 33) if whole else (23, 24):
         seeds = np.random.RandomState(seed).randint(2**32, size=4, dtype=np.int64)
         given = {"noise": np.array(noise)}
@@ -42,13 +43,3 @@ def _bags(whole: bool, fractions: Sequence[float], noise: float) -> Iterator[Cas
                 given |= {f"{name}_values": values, f"{name}_offsets": offsets, f"{name}_y": y}
         truth = given.pop("test_y")
         yield Case(f"draw {seed}", given, truth, 100 / len(truth), power=2.0)
-
-
-def fixed(_: Path, whole: bool) -> Iterator[Case]:
-    """Draw bags of a thousand people, with noise."""
-    yield from _bags(whole, (0.0, 0.0, 0.0), 1.0)
-
-
-def varying(_: Path, whole: bool) -> Iterator[Case]:
-    """Draw bags of 5, 20, 100 and 1,000 people, a quarter each."""
-    yield from _bags(whole, (0.25, 0.25, 0.25), 0.0)

@@ -52,17 +52,8 @@ def expected_counts(data: Path, whole: bool) -> Iterator[Case]:
                 yield _case(f"{state} {year}", 8_600 * own, counts, width, "expected")
 
 
-def areas(data: Path, whole: bool) -> Iterator[Case]:
-    """Count age groups in large areas, everybody in small ones, and ask the groups in the small ones."""
-    yield from _areas(data, known=True)
-
-
-def areas_unknown(data: Path, whole: bool) -> Iterator[Case]:
-    """The same, where nothing is known of the small areas but their borders."""
-    yield from _areas(data, known=False)
-
-
-def _areas(data: Path, known: bool) -> Iterator[Case]:
+def areas(data: Path, whole: bool, known: bool) -> Iterator[Case]:
+    """Count age groups in large areas and ask them in small ones, of which everybody's number is known or the borders alone."""
     rows = pd.read_csv(data / SMALL)
     rows = rows[rows["sex"] == "Persons"].sort_values("area_code")
     codes, parent = np.unique(rows["msoa21cd"].to_numpy(str), return_inverse=True)

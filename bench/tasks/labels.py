@@ -7,6 +7,7 @@ everybody; then the other way round, so that nothing that scores shares noise wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,35 +66,36 @@ def read(data: Path, states: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]
     return people, places
 
 
-def families(labels: dict[str, Sequence[str]]) -> dict[str, str]:
-    """Turn families and their labels round."""
-    return {label: family for family, names in labels.items() for label in names}
+def hide(
+    data: Path, whole: bool, labels: dict[str, Sequence[str]], part: Sequence[str], readiness: float | None = None
+) -> Iterator[Case]:
+    """Hide labels one after another, and learn each from both halves (some of them, from one half, in the short run).
 
-
-def fresh(data: Path, whole: bool) -> Iterator[Case]:
-    """Hide the labels that taught nothing."""
-    names = families(FRESH)
-    yield from hide(
-        data, names if whole else {n: names[n] for n in ("walk", "moved", "wfh", "mgmt", "retail", "part")}, whole
-    )
-
-
-def old(data: Path, whole: bool) -> Iterator[Case]:
-    """Hide the labels that were in sight when the model was made."""
-    names = families(OLD)
-    yield from hide(data, names if whole else {n: names[n] for n in ("own", "ba", "unins", "gov", "married")}, whole)
-
-
-def hide(data: Path, labels: dict[str, str], whole: bool) -> Iterator[Case]:
-    """Hide labels one after another, and learn each from both halves (from one of them in the short run)."""
+    With a ``readiness`` 2,000 respondents are added from those who are counted; of people below a bachelor's degree those with the label
+    answer the more readily, by so many logits.
+    """
     people, places = read(data, SCORED)
     rng = np.random.default_rng(2024)
     first = (rng.random(people["household"].max() + 1) < 0.5)[people["household"]]
-    for label, family in labels.items():
+    names = [(label, family) for family, own in labels.items() for label in own if whole or label in part]
+    for label, family in names:
         known = people[label].notna().to_numpy()
         universe, half = people[known], first[known]
         for side in (True, False) if whole else (True,):
-            yield ask(universe[half == side], universe[half != side], universe, places, label, family)
+            other = universe[half != side]
+            case = ask(universe[half == side], other, universe, places, label, family)
+            yield case if readiness is None else _with_survey(case, other, label, family, rng, readiness)
+
+
+def _with_survey(
+    case: Case, other: pd.DataFrame, label: str, family: str, rng: np.random.Generator, readiness: float
+) -> Case:
+    chance = other["weight"] * np.exp(readiness * other[label].astype(float) * (other["educ5"] < 3))
+    asked = other.iloc[rng.choice(len(other), 2_000, p=(chance / chance.sum()).to_numpy())]
+    columns = [c for c in dict.fromkeys((*FEATURES, *ASKED)) if c not in TELLS.get(family, ())]
+    given = case.given | {f"asked_{c}": asked[c].to_numpy(float) for c in columns}
+    given |= {"asked_yes": asked[label].to_numpy(float), "asked_place": asked["place"].to_numpy()}
+    return replace(case, given=given)
 
 
 def ask(
@@ -123,32 +125,3 @@ def ask(
             truth.append(np.average(group[label].astype(float), weights=group["weight"]))
     given |= {"ask_column": np.array(columns), "ask_value": np.array(values)}
     return Case(label, given, np.array(truth), 100 / len(truth))
-
-
-def surveyed(data: Path, whole: bool) -> Iterator[Case]:
-    """Add 2,000 respondents from those who are counted; who has the label answers as readily as others."""
-    yield from _with_survey(data, whole, 0.0)
-
-
-def surveyed_unlike(data: Path, whole: bool) -> Iterator[Case]:
-    """Add 2,000 respondents; below a bachelor's degree those who have the label answer more readily, by .3 logits."""
-    yield from _with_survey(data, whole, 0.3)
-
-
-def _with_survey(data: Path, whole: bool, readiness: float) -> Iterator[Case]:
-    people, places = read(data, SCORED)
-    rng = np.random.default_rng(2024)
-    first = (rng.random(people["household"].max() + 1) < 0.5)[people["household"]]
-    names = families(FRESH)
-    for label in names if whole else ("walk", "moved", "mgmt", "part"):
-        known = people[label].notna().to_numpy()
-        everybody, half = people[known], first[known]
-        other = everybody[~half]
-        case = ask(everybody[half], other, everybody, places, label, names[label])
-        chance = other["weight"] * np.exp(readiness * other[label].astype(float) * (other["educ5"] < 3))
-        asked = other.iloc[rng.choice(len(other), 2_000, p=(chance / chance.sum()).to_numpy())]
-        lost = TELLS.get(names[label], ())
-        columns = [c for c in dict.fromkeys((*FEATURES, *ASKED)) if c not in lost]
-        given = case.given | {f"asked_{c}": asked[c].to_numpy(float) for c in columns}
-        given |= {"asked_yes": asked[label].to_numpy(float), "asked_place": asked["place"].to_numpy()}
-        yield Case(case.unit, given, case.truth, case.cost)

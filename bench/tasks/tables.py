@@ -188,8 +188,7 @@ def _voted(rows: pd.DataFrame, column: str) -> FloatArray:
 def _districts(data: Path, year: int) -> Iterator[tuple[Case, list[str], list[str]]]:
     """Read the electorates of an election, with the names of parties and of candidates' parties.
 
-    Names differ between the margins and the counted tables: options are matched by order of first appearance within district and
-    side, and their totals compared; districts where these disagree are left out.
+    Names differ between margins and counted tables: options are matched by order of first appearance in a district, and totals compared.
     """
     margins = pd.read_parquet(data / f"truth/split_ticket/NZ_{year}_unit_margins.parquet")
     counted = pd.read_csv(data / f"truth/split_ticket/NZ_{year}_true_cross_votes.csv")

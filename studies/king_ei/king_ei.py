@@ -24,7 +24,7 @@ from dirichlet_prior import PLAN, measure, sources
 from ecological_data import Known, two_by_two
 
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect
-from crosslevel.ecological.tables.dirichlet.sampler import _Chain
+from crosslevel.ecological.tables.dirichlet.sampler import _Chain, _Given
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, log_posterior, tomography_lines
 from crosslevel.ecological.tables.king.mode import Mode, find_mode, limits
 from crosslevel.ecological.tables.king.simulation import draw_parameters, draw_units
@@ -124,9 +124,9 @@ def measure_learned(known: Known) -> float:
     tables = known.counts.tables
     effect, mean = ContextualEffect(np.zeros(tables.T.shape), 0.0, 0.0), 0.0
     for seed in np.random.SeedSequence(PLAN.seed).spawn(PLAN.chains):
-        chain = Learning.start(tables.X, tables.T, PRIOR, effect, np.random.default_rng(seed), 1)
+        chain = Learning.start(_Given.read(tables.X, tables.T, effect, 1), PRIOR, np.random.default_rng(seed))
         chain.run(PLAN.warmup, PLAN.draws, threading.Event())
-        mean = mean + np.mean(chain.cells, axis=0) / PLAN.chains
+        mean = mean + np.mean(chain.seen.cells, axis=0) / PLAN.chains
     return float(50 * np.abs(mean - known.truth).sum() / known.truth.sum())
 
 

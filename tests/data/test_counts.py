@@ -14,7 +14,7 @@ import pyarrow.csv
 import pytest
 from tests.ecological.margins import counted
 
-from crosslevel import Counts, ecological
+from crosslevel import Counts, audit, ecological
 from crosslevel.data.shares import rounding_of
 from crosslevel.ecological.tables.covariates import covariates_of
 from crosslevel.errors import FileError, InputError
@@ -130,6 +130,13 @@ REFUSED = {
 def test_what_cannot_be_counts_is_refused(case):
     with pytest.raises(InputError):
         clean(**REFUSED[case])
+
+
+def test_what_is_only_odd_is_listed():
+    frame = {n: [*v, sum(v)] if n not in ("name", "z") else [*v, v[0]] for n, v in {**FRAME, **VOTES}.items()}
+    found = audit(Counts({**frame, "name": [*UNITS, "TOTAL"]}, **NAMED))
+    assert [(one.test, one.names) for one in found] == [("total row", ("TOTAL",))] * 2
+    assert len(audit(Counts({**FRAME, **VOTES}, **NAMED))) == 0
 
 
 def test_counts_without_outcomes_are_for_contests():
@@ -292,6 +299,8 @@ def test_several_columns_name_a_unit():
 def test_columns_of_units_follow_their_units():
     counts = Counts({**FRAME, **VOTES}, **NAMED)
     assert counts.by_unit(["z"], "z")["z"].to_pylist() == [1.0, 2.0, 4.0]
+    empty = {"young": [0, 10, 0], "old": [0, 40, 20], "left": [0, 20, 5], "right": [0, 30, 15]}
+    assert Counts({**FRAME, **empty}, **NAMED).by_unit(["z"], "z")["z"].to_pylist() == [2.0, 4.0]
     again = {**FRAME, **VOTES, "name": ["a", "b", "a"]}
     summed = Counts(again, **NAMED, repair={"duplicates": "sum"})
     with pytest.raises(InputError):

@@ -6,7 +6,6 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import special
@@ -368,23 +367,6 @@ def solve(people: People, places: Places, **question: object) -> Estimates:
         warnings.simplefilter("ignore", CrosslevelWarning)
         model.fit(people, places)
         return model.estimate(n_draws=100, **question)  # type: ignore[arg-type]
-
-
-def same(found: Estimates, expected: Estimates, rtol: float) -> None:
-    a, b = (e.to_frame("pandas").sort_values(list(e.keys)).reset_index(drop=True) for e in (found, expected))
-    pd.testing.assert_frame_equal(a, b, rtol=rtol, atol=1e-9, check_dtype=False)
-
-
-@pytest.fixture(scope="module")
-def expected(world: Nation) -> Estimates:
-    return solve(*nouns(world, "population"), by="sex")
-
-
-def test_the_order_of_people_changes_rounding_only(world: Nation, expected: Estimates) -> None:
-    """Whom the bandwidth and the sampling error are measured on does not depend on the order; sums do, in the last digits."""
-    order = np.random.default_rng(0).permutation(world.people.num_rows)
-    people, places = nouns(world, "population")
-    same(solve(people.with_data(world.people.take(pa.array(order))), places, by="sex"), expected, 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")

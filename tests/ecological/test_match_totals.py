@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, special
+from scipy import special
 
 from crosslevel.ecological.quantities import part_bounds, summing
 from crosslevel.numerics.logit_shift import shift_to_total
@@ -36,19 +36,6 @@ def test_every_draw_adds_up(scale: float) -> None:
     assert np.all(np.isfinite(found.shift))
 
 
-def test_the_shift_is_the_root_and_one_per_place() -> None:
-    rng = np.random.default_rng(1)
-    f, share, place = rng.normal(size=(5, 6)), np.array([0.2, 0.5, 0.3, 0.6, 0.1, 0.3]), np.array([0, 0, 0, 1, 1, 1])
-    y = np.array([0.3, 0.9])
-    found = shift_to_total(f, share, place, y)
-    for s in range(5):
-        for i in range(2):
-            at = place == i
-            c = optimize.brentq(lambda c: share[at] @ special.expit(f[s, at] + c) - y[i], -30, 30, xtol=1e-14)  # noqa: B023
-            assert found.shift[s, i] == pytest.approx(c, abs=1e-11)
-            np.testing.assert_allclose(found.rate[s, at], special.expit(f[s, at] + c), atol=1e-12)
-
-
 @pytest.mark.parametrize("y", [1e-12, 0.01, 0.5, 0.99, 1 - 1e-12])
 def test_extreme_logits(y: float) -> None:
     f = np.array([[-800.0, 800.0, 0.0], [800.0, 799.0, 798.0], [-800.0, -800.0, -800.0], [1e-300, 745.0, -745.0]])
@@ -57,40 +44,6 @@ def test_extreme_logits(y: float) -> None:
     assert np.all(np.isfinite(found.rate))
     np.testing.assert_allclose(found.rate @ share, y, rtol=1e-9, atol=1e-15)
     assert np.all((found.rate >= 0) & (found.rate <= 1))
-
-
-def test_none_and_all_are_everybody() -> None:
-    f, share, place = np.array([[1.0, -2.0, 3.0, 0.0]]), np.array([0.5, 0.5, 0.1, 0.9]), np.array([0, 0, 1, 1])
-    found = shift_to_total(f, share, place, np.array([0.0, 1.0]))
-    np.testing.assert_array_equal(found.rate, [[0, 0, 1, 1]])
-    assert np.isnan(found.shift).all()
-
-
-def test_one_part_is_the_place_to_the_last_digit() -> None:
-    y = np.array([0.1, 0.637, 1e-12])
-    found = shift_to_total(np.array([[0.3, -2.0, 700.0]] * 2), np.ones(3), np.arange(3), y)
-    np.testing.assert_array_equal(found.rate, np.tile(y, (2, 1)))
-    np.testing.assert_allclose(found.shift[0], special.logit(y) - [0.3, -2.0, 700.0])
-
-
-def test_nobody_counted_leaves_logits_alone() -> None:
-    f = np.array([[1.0, -1.0, 2.0]])
-    found = shift_to_total(f, np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]), np.array([np.nan, 0.3]))
-    np.testing.assert_allclose(found.rate, [[special.expit(1.0), special.expit(-1.0), 0.3]])
-    assert np.isnan(found.shift[0, 0])
-    # and where everybody has left before
-    found = shift_to_total(
-        f, np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]), np.array([0.4, 0.3]), np.array([[0.0, 0.0, 1.0]])
-    )
-    assert np.all(np.isfinite(found.rate))
-
-
-def test_those_left_weigh() -> None:
-    f, share = np.array([[0.5, -0.5], [0.5, -0.5]]), np.array([0.5, 0.5])
-    left = np.array([[1.0, 0.0], [0.2, 0.6]])
-    found = shift_to_total(f, share, np.zeros(2, np.intp), np.array([0.7]), left)
-    np.testing.assert_allclose((found.rate * share * left).sum(axis=1), 0.7 * (share * left).sum(axis=1), rtol=1e-13)
-    assert found.rate[0, 0] == pytest.approx(0.7, rel=1e-13)
 
 
 @given(

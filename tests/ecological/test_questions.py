@@ -8,7 +8,6 @@ from crosslevel import EcologicalInference
 from crosslevel.data.totals import read_places
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.covariance import Hyperparameters, read_hyperparameters
-from crosslevel.ecological.estimate import describe_call
 from crosslevel.ecological.subgroups import Request, read_question
 from crosslevel.errors import InputError
 
@@ -138,9 +137,3 @@ def test_roll_ups():
     with pytest.raises(InputError, match="rollup="):
         question(places(state=["T", None, "T", "S"]), rollup="state")
     assert question(places(population="adults"), share_of="turnout").share_of == "turnout"
-
-
-def test_the_call_tells_what_differs_from_the_defaults():
-    model = EcologicalInference(n_bins=6, hyperparameters={"effect_variance": 1.0})
-    said = describe_call(model, "estimate", {"by": "sex", "where": None})
-    assert said == "EcologicalInference(hyperparameters={'effect_variance': 1.0}, n_bins=6).estimate(by='sex')"

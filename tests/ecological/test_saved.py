@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -63,31 +62,6 @@ def test_the_same_answers_bit_for_bit(world, people, tmp_path, name):
     assert loaded.cross_validate(3).equals(model.cross_validate(3))
     assert json.dumps(loaded.convergence_) == json.dumps(model.convergence_)
     assert loaded.get_params() == model.get_params()
-
-
-def test_new_places_are_predicted_alike(world, people, tmp_path):
-    old, new = world.places.slice(0, 25), world.places.slice(25)
-    with pytest.warns(cl.errors.CrosslevelWarning):
-        model = make().fit(people, cl.Places(old, **PLACES), unmatched="drop")
-    loaded = through_a_file(model, tmp_path)
-    assert loaded.predict_places(new, people=world.people).equals(model.predict_places(new))
-
-
-def test_the_spread_of_people_comes_back_bit_for_bit(world, people, tmp_path):
-    model = make().fit(people, cl.Places(world.places, **PLACES))
-    loaded = through_a_file(model, tmp_path)
-    one, two = model.model_.sampling.people, loaded.model_.sampling.people
-    assert np.array_equal(one.root, two.root)
-    assert one.rest == two.rest
-
-
-def test_what_is_made_again_is_made_alike(world, people, tmp_path):
-    model = make().fit(people, cl.Places(world.places, **PLACES))
-    loaded = through_a_file(model, tmp_path)
-    assert np.array_equal(model.model_.design.gram, loaded.model_.design.gram)
-    for one, two in zip(model.model_.fits, loaded.model_.fits, strict=True):
-        assert np.array_equal(one.mode.f, two.mode.f)
-        assert np.array_equal(one.mode.alpha, two.mode.alpha)
 
 
 def test_every_type_of_column_of_places_survives(world, people, tmp_path):

@@ -255,9 +255,8 @@ def test_without_a_map_every_subgroup_has_its_line(by_place):
 
 
 def test_methods_are_compared_cell_by_cell():
-    found = ecological.compare(
-        {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}, ["goodman", "rxc_em"]
-    )
+    people, votes = {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}
+    found = ecological.compare(counted(people, votes), ["goodman", "rxc_em"])
     shown = section_of("h", found)
     (view,) = shown.charts
     assert view.name == "methods"

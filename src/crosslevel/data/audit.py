@@ -231,7 +231,7 @@ def audit(*nouns: Any) -> Audit:
 
     Parameters
     ----------
-    nouns : People, GroupCounts, Places, Survey, PublishedShares, Counts, Bags, dataframe or path
+    nouns : People, GroupCounts, Places, Counts, Survey, PublishedShares, Counts, Bags, dataframe or path
         Those that go into one fit belong in one call: a survey is compared with the people, and these with the totals.
 
     Returns
@@ -280,6 +280,12 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
             table = People(places.table, by=places.by, columns=())
             whole = one.weight or places.population
             found.append(Sheet("groups", table, groups, whole, shared=one.weight is not None))
+        elif isinstance(one, Counts):
+            units = People(one.table, by=one.unit, columns=one.covariates)
+            for side, whole in (("groups", one.total_groups), ("outcomes", one.total_outcomes)):
+                if one.columns[side]:
+                    parts_of = (tuple(one.columns[side]),)
+                    found.append(Sheet(f"counts of {side}", units, parts_of, whole, shared=whole is not None))
         elif isinstance(one, Survey):
             roles = {one.outcome, *one.weights}
             columns = [n for n in one.table.column_names if n not in roles and n != one.by]

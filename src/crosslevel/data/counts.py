@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -132,7 +132,7 @@ class Counts:
                 raise InputError(
                     f"{argument}={name!r} is not a column name; pass one of {listed(self.table.column_names, 12)}."
                 )
-        roles = dict(self._roles())
+        roles = self.columns
         for argument, names in roles.items():
             frames.check_columns(self.table, names, argument)
         owner: dict[str, str] = {}
@@ -145,15 +145,17 @@ class Counts:
             raise InputError("groups are sums by unit, matched by its name; name its column: unit='precinct'.")
         self.repairs  # noqa: B018
 
-    def _roles(self) -> Iterator[tuple[str, list[str]]]:
+    @cached_property
+    def columns(self) -> dict[str, list[str]]:
+        """Columns of the data by their role."""
+        found: dict[str, list[str]] = {}
         for argument in ("groups", "outcomes"):
-            columns = getattr(self, argument)
-            sides = columns.values() if isinstance(columns, Mapping) else ()
-            yield argument, [name for parts in sides for name in parts]
+            side = getattr(self, argument)
+            found[argument] = [name for parts in side.values() for name in parts] if isinstance(side, Mapping) else []
         for argument in ("total_groups", "total_outcomes"):
-            yield argument, [getattr(self, argument)] if getattr(self, argument) is not None else []
-        yield "unit", list(self.keys)
-        yield "covariates", list(self.covariates)
+            name = getattr(self, argument)
+            found[argument] = [] if name is None else [name]
+        return found | {"unit": list(self.keys), "covariates": list(self.covariates)}
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -188,7 +190,7 @@ class Counts:
         X, of_groups, holes = self._side("groups", self.groups)
         T, of_outcomes, more = self._side("outcomes", self.outcomes)
         used = dict.fromkeys(
-            name for argument, columns in self._roles() if argument != "covariates" for name in columns
+            name for argument, columns in self.columns.items() if argument != "covariates" for name in columns
         )
         start = UnitTables(
             X,

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crosslevel.data.columns import MISSING, UNKNOWN, Category, Encoder, Number, as_floats, plain_array
 from crosslevel.data.expressions import Expression
@@ -520,11 +521,11 @@ def _count_clusters(people: People, bins: Bins, number: Mapping[object, int], ce
         f"where {w} > 0 and {c} is not null {some} group by 1, {numbers} "
         f"union all select null as own, {', '.join(group)}, {w} as weight, 1 as people from people "
         f"where {w} > 0 and {c} is null {some}"
-    )
-    batch = found.combine_chunks().to_batches()[0]
+    ).combine_chunks()
+    batch = found.to_batches()[0]
     place = _places(batch, number)
-    encoded = found["own"].combine_chunks().dictionary_encode()
-    rank = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), dtype=object).astype(str)))
+    encoded = batch["own"].dictionary_encode()
+    rank = pc.rank(encoded.dictionary, sort_keys="ascending", tiebreaker="first").to_numpy().astype(np.int64) - 1
     alone = encoded.is_null().to_numpy(zero_copy_only=False)
     own = np.empty(found.num_rows, dtype=np.int64)
     own[~alone] = rank[encoded.indices.drop_null().to_numpy()]

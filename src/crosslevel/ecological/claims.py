@@ -6,7 +6,6 @@ holds. A poll with a design effect of 2 is entered with half its n.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from crosslevel.data.frames import fingerprint
 from crosslevel.data.surveys import PublishedShares
 from crosslevel.data.totals import PlaceTotals, read_counts
 from crosslevel.errors import InputError, listed, nearest
-from crosslevel.typing import BoolArray, FloatArray, IntArray
+from crosslevel.typing import BoolArray, FloatArray
 
 SOURCE = "source"
 """Column of evidence that says which survey a row is from."""
@@ -99,8 +98,8 @@ def read_evidence(
     ("everybody, town='b'", "'sex = 2'", [1, 0])
     """
     table = evidence.table
-    names = {evidence.subgroup: SUBGROUP, evidence.source: SOURCE}
-    table = table.rename_columns([names.get(name, name) for name in table.column_names])
+    called = {evidence.subgroup: SUBGROUP, evidence.source: SOURCE}
+    table = table.rename_columns([called.get(name, name) for name in table.column_names])
     try:
         _, parts, n = read_counts(table, None, successes, trials, outcomes)
     except InputError as error:
@@ -115,20 +114,21 @@ def read_evidence(
             "give every outcome, the others included."
         )
     texts = _texts(table)
-    asked = np.flatnonzero(n > 0)
-    queries = _queries(texts, asked, people)
+    asked = np.flatnonzero(n > 0).tolist()
+    queries: dict[str, str] = {}
+    for i in asked:
+        if texts[i] and texts[i] not in queries:
+            read_expression(texts[i], f"evidence row {i}", people)
+            queries[texts[i]] = f"evidence {len(queries)}"
     # by content, so that the order of the rows means nothing
-    order = sorted(asked.tolist(), key=lambda i: (texts[i], repr(where[i]), n[i], parts[:, i].tolist()))
+    order = sorted(asked, key=lambda i: (texts[i], repr(where[i]), n[i], parts[:, i].tolist()))
     lost = len(n) - len(asked)
     seen: dict[str, int] = {}
     for i, row in enumerate(table.to_pylist()):
         if (first := seen.setdefault(repr(row), i)) < i and n[i] > 0:
             raise InputError(f"evidence rows {first} and {i} are the same, and would count twice; drop one of them.")
-    origin = (
-        ["evidence" if v is None else str(v).strip() for v in table[SOURCE].to_pylist()]
-        if told
-        else ["evidence"] * len(n)
-    )
+    names = table[SOURCE].to_pylist() if told else [None] * len(n)
+    origin = ["evidence" if v is None else str(v).strip() for v in names]
     return Claims(
         subgroup=[queries.get(texts[i], ALL) for i in order],
         queries={name: text for text, name in queries.items()},
@@ -154,23 +154,6 @@ def places_of(claims: Claims, r: int, places: PlaceTotals) -> BoolArray:
     return inside
 
 
-def check_rows(claims: Claims, masks: Sequence[BoolArray]) -> None:
-    """Refuse rows that say the same of the same people: of one source, or of two sources that agree in several rows."""
-    said = [(mask.tobytes(), claims.n[r], *claims.parts[:, r]) for r, mask in enumerate(masks)]
-    for a, b in itertools.combinations(range(len(said)), 2):
-        if said[a] == said[b] and claims.source[a] == claims.source[b]:
-            both = sorted((claims.rows[a], claims.rows[b]))
-            raise InputError(
-                f"evidence rows {both[0]} and {both[1]} say the same of the same people; drop one of them."
-            )
-    whole = {name: {said[r] for r, s in enumerate(claims.source) if s == name} for name in claims.sources}
-    for one, other in itertools.combinations(whole, 2):
-        if len(whole[one]) > 1 and whole[one] == whole[other]:
-            raise InputError(
-                f"evidence: the sources {one!r} and {other!r} say the same, and would count twice; drop one."
-            )
-
-
 def _texts(table: pa.Table) -> list[str]:
     if SUBGROUP not in table.column_names:
         return [""] * table.num_rows
@@ -181,17 +164,6 @@ def _texts(table: pa.Table) -> list[str]:
                 f"published shares, row {i}: subgroup={value!r} is no condition; write text such as 'sex = 2', or nothing."
             )
     return [v.strip() if isinstance(v, str) else "" for v in values]
-
-
-def _queries(texts: Sequence[str], asked: IntArray, people: pa.Schema) -> dict[str, str]:
-    """Name the different queries of the rows asked about, each checked against the columns of people."""
-    named: dict[str, str] = {}
-    for i, text in ((int(i), texts[i]) for i in asked):
-        if not text or text in named:
-            continue
-        read_expression(text, f"evidence row {i}", people)
-        named[text] = f"evidence {len(named)}"
-    return named
 
 
 def _restrictions(

@@ -7,16 +7,16 @@ places, g an effect shared by a group of places (a state), e an effect of each p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from crosslevel.data import checks
 from crosslevel.data.checks import read_list
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import InputError, listed
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
@@ -186,7 +186,6 @@ def read_hyperparameters(given: Any, terms: Terms, questions: Sequence[str]) -> 
 
 
 def _read_set(given: Any, terms: Terms) -> Hyperparameters:
-    known = [f.name for f in fields(Hyperparameters) if f.name != "nugget_ratios"]
     ratios = getattr(given, "nugget_ratios", ())
     if len(ratios) != len(terms.nugget_levels):
         raise InputError(
@@ -194,28 +193,15 @@ def _read_set(given: Any, terms: Terms) -> Hyperparameters:
             "hyperparameters_ of a fit to such places, or leave one of them out."
         )
     values = {n: getattr(given, n) for n in terms.names} if isinstance(given, Hyperparameters) else given
-    if not isinstance(values, Mapping):
+    if not isinstance(values, Mapping) or set(values) != set(terms.names):
         raise InputError(
-            f"hyperparameters={given!r} is no mapping of a name to a number; pass {{'effect_variance': 1.0, ...}}."
+            f"hyperparameters={given!r} are not those of the prior; give a number for each of {listed(terms.names)} and for no other, or "
+            "leave them out to learn them."
         )
-    for name, value in values.items():
-        if name not in known:
-            raise unknown_name("hyperparameters", name, known, "hyperparameter")
-        bad = isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0
-        if bad or (name == "length" and value == 0):
-            raise InputError(
-                f"hyperparameters: {name}={value!r} is not a finite number >= 0 (a length must be positive)."
-            )
-        if name not in terms.names:
-            raise InputError(
-                f"hyperparameters: {name}={value!r} has no effect, since the prior has only {listed(terms.names)}; leave it out."
-            )
-    needed = [name for name in terms.names if name not in values]
-    if needed:
-        raise InputError(
-            f"hyperparameters lack {listed(needed)}; give all of {listed(terms.names)}, or none to learn them."
-        )
-    return Hyperparameters(**{name: float(value) for name, value in values.items()}, nugget_ratios=ratios)
+    read = {name: checks.check_between(v, f"hyperparameters: {name}", 0.0, 1e100) for name, v in values.items()}
+    if "length" in read:
+        checks.check_positive(read["length"], "hyperparameters: length")
+    return Hyperparameters(**read, nugget_ratios=ratios)
 
 
 def place_covariance(terms: Terms, h: Hyperparameters) -> FloatArray:

@@ -36,7 +36,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress, RandomState
 
 LEAST_PLACES = 3
-INTERVALS = ("confounding", "model")
 NO_NUGGET = (
     "nugget=False: places of a hundred thousand votes are then taken as known to a tenth of a point, and intervals are too narrow "
     "(those of DistributionRegression for held-out regions of the election of 2024, at 95 %, held 89 %, and 3 to 33 % without the field "
@@ -272,7 +271,8 @@ class PlaceEstimator(BaseEstimator):
 
     def _check_common(self) -> None:
         """Refuse parameters of the constructor that mean nothing, or that cannot act with the others given."""
-        check_choices(self, {"spatial": (None, *SMOOTHNESS)})
+        if self.spatial not in (known := (None, *SMOOTHNESS)):
+            raise unknown_name("spatial", self.spatial, known, "choice")
         checks.check_flags(self)
 
     def _read_places(self, places: Places) -> PlaceTotals:
@@ -451,31 +451,19 @@ def check_nouns(people: object, places: object) -> None:
         raise InputError(f"cluster={people.cluster!r} names the places themselves; name the column of households.")
 
 
-def read_interval(interval: str | None, known: Sequence[str] = INTERVALS) -> str:
+def read_interval(interval: str | None, known: Sequence[str]) -> str:
     """Say which intervals are meant; the first a model has, by default.
 
     Examples
     --------
-    >>> read_interval(None), read_interval(None, ["model"])
+    >>> read_interval(None, ["confounding", "model"]), read_interval(None, ["model"])
     ('confounding', 'model')
     """
     if interval is None:
         return known[0]
-    if interval not in INTERVALS:
-        raise unknown_name("interval", interval, INTERVALS, "interval")
     if interval not in known:
-        raise InputError(
-            f"interval={interval!r} allows for confounding as it was measured for EcologicalInference; use that, or "
-            "interval='model'."
-        )
+        raise unknown_name("interval", interval, known, "interval")
     return interval
-
-
-def check_choices(model: BaseEstimator, choices: Mapping[str, Sequence[object]]) -> None:
-    """Refuse parameters that are none of the choices."""
-    for argument, known in choices.items():
-        if getattr(model, argument) not in known:
-            raise unknown_name(argument, getattr(model, argument), known, "choice")
 
 
 def describe_call(model: BaseEstimator, call: str, arguments: Mapping[str, object]) -> str:

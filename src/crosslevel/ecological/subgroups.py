@@ -188,20 +188,11 @@ def read_question(
     if name is not None and name in request.by:
         raise InputError(f"rollup={name!r} is also in by; name it in one of them.")
     found = _rollup(places, name)
-    _check_keys(found, request)
+    for key in (*request.by, found.name):
+        own = SUBGROUP in (key, found.name) and (request.subgroups or not request.by)
+        if key in TAKEN or (own and key == SUBGROUP):
+            raise InputError(f"the key {key!r} is called like a column of the answer; rename that column.")
     return Question(found, share_of, checks.check_level(level), int(n_draws), seed, interval)
-
-
-def _check_keys(rollup: Rollup, request: Request) -> None:
-    """Refuse keys that are called like another column of the answer."""
-    clash = next((name for name in request.by if name in TAKEN), None)
-    if clash is not None:
-        raise InputError(f"by names {clash!r}, which is a column of the answer; rename that column of people.")
-    taken = TAKEN if request.by and not request.subgroups else (*TAKEN, SUBGROUP)
-    if rollup.name in taken:
-        raise InputError(
-            f"the key {rollup.name!r} of places is called like a column of the answer; rename that column of places."
-        )
 
 
 def _one_name(rollup: object) -> str:

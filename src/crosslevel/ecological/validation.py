@@ -156,7 +156,7 @@ def _extended(fitted: PlaceEstimator, table: pa.Table) -> Terms:
         for value in values:
             numbers.setdefault(value, len(set(numbers.values())))
         groups[name] = np.concatenate([group, [numbers[v] for v in values]]).astype(np.intp)
-    by = getattr(fitted, "nugget_by", None)
+    by = fitted.nugget_by
     if by is not None and terms.nugget_level is not None:
         frames.check_columns(table, [by], "nugget_by")
         number = {level: i for i, level in enumerate(terms.nugget_levels)}

@@ -132,7 +132,7 @@ def check_size(X: FloatArray, design: Design) -> None:
     values = np.array([len(np.unique(column)) for column in X.T])
     dear = [f"{design.features[j].name!r} ({values[j]:,} values)" for j in np.argsort(-values, kind="stable")[:5]]
     raise InputError(
-        f"X: {len(X):,} distinct rows of people with {len(design.reach):,} scores each are more than memory holds; the columns that cost "
+        f"people: {len(X):,} distinct rows with {len(design.reach):,} scores each are more than memory holds; the columns that cost "
         f"most are {', '.join(dear)}. Leave some out, or round them to a few values."
     )
 

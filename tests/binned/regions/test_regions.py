@@ -49,13 +49,19 @@ def by_points(pieces):
     return Pieces.points(np.concatenate(x), np.concatenate(w), np.concatenate(owner), pieces.n)
 
 
+def sines(basis, x):
+    """Evaluate the functions of a basis at the rows of x."""
+    at = (x - basis.center + basis.half_width)[:, None] * basis.frequencies
+    return (np.sin(at) / np.sqrt(basis.half_width)).prod(axis=2)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_waves_are_summed_over_pieces(name):
     regions = KINDS[name]
     d = regions.dimension
     points = by_points(regions.pieces())
     basis = SineBasis(np.full(d, 0.7), np.full(d, 4.0), np.array([[1] * d, [3, 2][:d], [5, 1][:d]]))
-    np.testing.assert_allclose(regions.sine_integrals(basis), points.gather(basis.values(points.lower)), atol=1e-7)
+    np.testing.assert_allclose(regions.sine_integrals(basis), points.gather(sines(basis, points.lower)), atol=1e-7)
 
 
 @pytest.mark.parametrize("name", KINDS)

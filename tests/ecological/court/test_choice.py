@@ -170,8 +170,8 @@ def test_the_words_of_the_result_are_carried_over(ask):
     found = ask(made())
     assert "read this" in found.warnings
     assert found.provenance.seed == 7
-    assert "(crosslevel.ecological.made(groups, outcomes), " in found.provenance.call
-    assert set(found.provenance.data) == {"groups", "outcomes"}
+    assert "(crosslevel.ecological.made(crosslevel.Counts(counts, " in found.provenance.call
+    assert set(found.provenance.data) == {"counts"}
     assert found.diagnostics["converged"] is True
     assert "sensitivity" not in found.diagnostics  # its rows are those of another table
     assert "80 % interval" in found.summary()

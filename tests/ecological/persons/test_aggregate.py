@@ -121,15 +121,8 @@ def test_a_place_that_was_not_asked_tells_nothing(world, design, fit):
     k[3] = 0.0
     assert np.isfinite(without.beta).all()
     kept = np.delete(np.arange(world.terms.n_places), 3)
-    from crosslevel.ecological.persons.prediction import _pairs
-
-    rest = fit_aggregate(
-        replace(design, pairs=_pairs(design.pairs, kept)),
-        world.terms.take(kept),
-        Binomial(k[kept], n[kept]),
-        world.cells.total[kept],
-        fixed=fit.hyperparameters,
-    )
+    counted, people = Binomial(k[kept], n[kept]), world.cells.total[kept]
+    rest = fit_aggregate(design.take(kept), world.terms.take(kept), counted, people, fit.hyperparameters)
     np.testing.assert_allclose(without.beta, rest.beta, atol=1e-5)
 
 

@@ -13,10 +13,9 @@ from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.confounding import SHIPPED, Tail, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
-from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.groups import Allowance, GroupSource
 from crosslevel.ecological.persons.hidden_errors import Errors, Variances, reach_of
-from crosslevel.ecological.persons.model import cell_logits, rake_cells
+from crosslevel.ecological.persons.model import Telling, cell_logits, rake_cells, telling_columns
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places, labels_of
 from crosslevel.errors import CrosslevelWarning
@@ -213,6 +212,18 @@ def test_contrasts_are_differences_of_the_same_draws(model):
     both = model.estimate(by="sex", rollup="all", n_draws=60)
     gap = both.contrast("difference")
     np.testing.assert_allclose(gap.draws[:, 0], both.draws[:, 1] - both.draws[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("asked", [{"by": "race"}, {"by": ["sex", "race"], "rollup": "state"}])
+def test_features_tell_their_people_as_another_count_does(model, asked):
+    found = model.estimate(**asked, n_draws=60)
+    again = model.estimate(**asked, n_draws=60, people=replace(model.people_))
+    assert found.keys == again.keys
+    for column in found.table.column_names:
+        if column in found.keys:
+            assert found.table[column].equals(again.table[column])
+        else:
+            np.testing.assert_allclose(found[column], again[column], rtol=1e-9, atol=1e-12)
 
 
 def test_crossings_sum_to_their_margins(model):

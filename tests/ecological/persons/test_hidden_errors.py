@@ -9,7 +9,6 @@ from scipy import optimize, special, stats
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import SHIPPED, Tail
 from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE
-from crosslevel.ecological.persons.group_rates import Telling, rates_over
 from crosslevel.ecological.persons.groups import Allowance
 from crosslevel.ecological.persons.hidden_errors import (
     Groups,
@@ -23,7 +22,7 @@ from crosslevel.ecological.persons.hidden_errors import (
     reach_of,
 )
 from crosslevel.ecological.persons.learner import Learner, learn_confounding, widened
-from crosslevel.ecological.persons.model import Effects, Kinds
+from crosslevel.ecological.persons.model import Effects, Kinds, Telling, rates_over
 
 SIZES = (2, 3, 4)
 FIRST = np.array([0, 2, 5])

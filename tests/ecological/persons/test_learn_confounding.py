@@ -8,7 +8,6 @@ import pytest
 
 import crosslevel as cl
 from crosslevel.data.simulate import nation
-from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.errors import CrosslevelWarning, InputError
 
@@ -41,41 +40,6 @@ def calibrated(world):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # no households are named
         return model.learn_confounding(labels=LABELS)
-
-
-def test_subgroups_add_up(world, model):
-    found = model.estimate(by="race", n_draws=60)
-    assert found.method == "ecological inference of persons"
-    assert (found["bound_low"] <= found["conf_low"]).all()
-    assert (found["conf_high"] <= found["bound_high"]).all()
-    table = found.to_frame("pandas")
-    whole = table.groupby("region")[["estimate", "population"]].apply(
-        lambda g: np.average(g.estimate, weights=g.population)
-    )
-    places = world.places.to_pandas().set_index("region")
-    np.testing.assert_allclose(whole, (places.dem / places.votes)[whole.index], atol=1e-9)
-
-
-def test_rows_and_frames_change_nothing(world, model):
-    expected = model.estimate(by="sex", rollup="state", n_draws=50)
-    order = np.random.default_rng(0).permutation(world.people.num_rows)
-    shuffled = pa.table({n: world.people[n].take(pa.array(order)) for n in world.people.column_names})
-    for people in (shuffled, world.people.to_pandas()):
-        found = fit(people, world.places).estimate(by="sex", rollup="state", n_draws=50)
-        np.testing.assert_allclose(found["estimate"], expected["estimate"], atol=1e-9)
-
-
-def test_named_subgroups_where_and_contrasts(model):
-    crossed = model.estimate(by=["sex", "race"], rollup="all", n_draws=50)
-    named = model.estimate(subgroups={"white women": "sex == 2 and race == 'white'"}, rollup="all", n_draws=50)
-    one = crossed.select(sex=2, race="white")
-    assert named["population"][0] == pytest.approx(one["population"][0])
-    assert named["estimate"][0] == pytest.approx(one["estimate"][0], abs=0.01)
-    inside = model.estimate(by="sex", where="race == 'white'", rollup="all", n_draws=50)
-    assert inside.select(sex=2)["population"][0] == pytest.approx(one["population"][0])
-    both = model.estimate(by="sex", rollup="all", n_draws=50)
-    gap = both.contrast()
-    assert gap["estimate"][0] == pytest.approx(both["estimate"][1] - both["estimate"][0])
 
 
 def test_confounding_intervals_are_wider_and_say_what_they_rest_on(model):
@@ -118,16 +82,6 @@ def test_calibration_learns_a_scale_and_says_so(calibrated):
     assert said.diagnostics["tau"] == found.confounding.of_effects.tau
 
 
-def test_columns_that_tell_the_label_leave_with_it(model):
-    from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
-
-    bins, cuts = comparison(model, model.people_, ["race", "age_group"])
-    label = read_labels({"young": "age_group in ('18-29', '30-44')"}, None, model.people_, model)
-    for half in hide_all(model, model.people_, bins, cuts, label)[0]:
-        assert half.hidden == ("age", "age_group")
-        assert [d.name for d in half.dimensions] == ["race"]
-
-
 def test_few_labels_keep_the_shipped_scale(world):
     model = fit(world.people, world.places)
     with pytest.warns(CrosslevelWarning) as told:
@@ -155,15 +109,6 @@ def test_few_labels_keep_the_shipped_scale(world):
 def test_calibration_of_nothing_gets_a_sentence(model, asked):
     with pytest.raises(InputError):
         model.learn_confounding(**asked)
-
-
-def test_distribution_regression_has_its_own_intervals_only(world):
-    given = {"effect_variance": 1.0, "spatial": 0.1, "length": 300.0, "nugget": 0.05}
-    other = fit(world.people, world.places, DistributionRegression(n_features=16, hyperparameters=given))
-    with pytest.raises(InputError, match="interval="):
-        other.estimate(by="sex", interval="confounding")
-    found = other.estimate(by="sex", rollup="all", n_draws=50)
-    assert any("predicts the totals of places well" in text for text in found.warnings)
 
 
 def test_sensitivity_refits_for_every_rho(model):

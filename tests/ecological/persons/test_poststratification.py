@@ -8,8 +8,7 @@ from scipy import optimize, special
 from tests.ecological.persons.test_survey import Q, ask, make_tiny
 
 from crosslevel.ecological.persons import poststratification
-from crosslevel.ecological.persons.group_rates import parts_at, rates_over
-from crosslevel.ecological.persons.model import cell_logits
+from crosslevel.ecological.persons.model import cell_logits, parts_at, rates_over
 from crosslevel.ecological.persons.poststratification import (
     INTERCEPT_SD,
     USUAL_DF,

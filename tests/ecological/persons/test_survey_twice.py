@@ -39,40 +39,9 @@ def poll(data, name="survey", **given):
     return cl.Survey(data, **ASKED, name=name, **given)
 
 
-@pytest.mark.parametrize("again", ["rows", "columns", "types", "weights"])
-def test_the_same_respondents_are_known_in_any_order(world, asked, again):
-    weight = {"w": np.linspace(1.0, 2.0, len(asked))}
-    one = asked.assign(**weight) if again == "weights" else asked
-    other = {
-        "rows": one.sample(frac=1.0, random_state=1),
-        "columns": one[one.columns[::-1]],
-        "types": one.assign(voted_dem=one.voted_dem.astype(float)),
-        "weights": one.sample(frac=1.0, random_state=2),
-    }[again]
-    given = {"weight": "w"} if again == "weights" else {}
-    with pytest.raises(InputError):
-        fitted(world, poll(one, "a", **given), poll(other, "b", **given))
-
-
-def test_rows_pasted_twice_are_said(world, asked):
-    model = fitted(world, poll(pd.concat([asked, asked])))
-    assert any("2 times" in text for text in model.survey_.loud)
-    assert not any("times" in text for text in fitted(world, poll(asked)).survey_.loud)
-
-
 def test_a_source_of_evidence_is_no_survey_too(world, asked):
     with pytest.raises(InputError):
         fitted(world, poll(asked, "exit"), cl.PublishedShares(EVIDENCE))
-
-
-def test_evidence_that_says_the_same_in_other_words_is_refused(world):
-    respelled = EVIDENCE.assign(subgroup=["race=='black'", "race in ('white')"])
-    with pytest.raises(InputError):
-        fitted(world, cl.PublishedShares(pd.concat([EVIDENCE, respelled], ignore_index=True)))
-    with pytest.raises(InputError):
-        fitted(world, cl.PublishedShares(pd.concat([EVIDENCE, EVIDENCE.assign(source="again")])))
-    one = EVIDENCE.assign(source=["exit", " exit "])
-    assert fitted(world, cl.PublishedShares(one)).survey_.surveys["survey"].to_pylist() == ["exit"]
 
 
 def test_replicate_weights_that_tell_nothing_leave_the_number_of_kish(world, asked):

@@ -13,8 +13,8 @@ from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.covariance import Hyperparameters, Terms
-from crosslevel.ecological.regression.model import RegressionModel, divide_draws, fit_regression
-from crosslevel.ecological.regression.sampling import sampling_of, spread_of
+from crosslevel.ecological.regression.model import RegressionModel, fit_regression
+from crosslevel.ecological.regression.sampling import sampling_of
 
 Q, P = 25, 8
 H = Hyperparameters(effect_variance=1.0, spatial=0.2, length=1.0, nugget=0.02)
@@ -150,13 +150,6 @@ def test_streams_of_different_uses_differ() -> None:
     assert np.abs(np.corrcoef(np.hstack([first.u, second.u]).T)[:Q, Q:]).max() < 0.25
 
 
-def test_seeds_repeat() -> None:
-    one = model()
-    a, b, c = (one.draws(0, 50, seed) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(a.w, b.w)
-    assert not np.allclose(a.w, c.w)
-
-
 def test_points_stand_for_the_posterior_of_the_scales() -> None:
     """Against a dense grid over the nugget and the embedding's scale, the others fixed by having no term."""
     features, M = places()
@@ -213,14 +206,6 @@ def test_draws_of_points_are_a_mixture() -> None:
     np.testing.assert_allclose(f.std(axis=0) / sd, 1.0, atol=0.05)
 
 
-def test_dividing_draws() -> None:
-    for n in (50, 997, 1000):
-        weights = np.random.default_rng(n).dirichlet(np.ones(16))
-        counts = divide_draws(weights, n)
-        assert counts.sum() == n
-        assert np.all(np.abs(counts - weights * n) <= 1)
-
-
 def test_distance_takes_the_sampling_off() -> None:
     """Half of a place's people drawn again: no further from the place than sampling puts them."""
     one = model()
@@ -246,35 +231,6 @@ def test_later_questions_are_asked_where_somebody_is_left() -> None:
     np.testing.assert_array_equal(one.questions[1].places, np.arange(3, Q))
     alone = fit_regression(M, np.ones(Q), terms, Totals(("a",), totals.successes[:1], n[:1], False), fixed=[H])
     np.testing.assert_allclose(alone.fits[0].mode.f, one.fits[0].mode.f)
-
-
-def test_weights_of_points_are_never_one_alone() -> None:
-    one = model(fixed=False)
-    found = one.points[0]
-    assert len(found) >= 16
-    assert max(p.weight for p in found) <= 8 / 16 + 1e-9
-
-
-def test_spread_of_people_is_their_variance_where_directions_are_few():
-    rng = np.random.default_rng(3)
-    features, w = rng.normal(size=(200, 8)) @ rng.normal(size=(8, 8)), rng.normal(size=(30, 8))
-    np.testing.assert_allclose(spread_of(features).variance(w), (w @ features.T).var(axis=1), rtol=1e-10)
-
-
-@pytest.mark.parametrize("p", [60, 400])
-def test_spread_of_people_keeps_a_direction_for_ten_of_them_and_all_their_variance(p):
-    rng = np.random.default_rng(4)
-    features = rng.normal(size=(200, p)) * np.geomspace(1.0, 1e-2, p)
-    found = spread_of(features)
-    assert found.root.shape == (20, p)
-    total = np.square(found.root).sum() + found.rest * (p - 20)
-    assert total == pytest.approx(features.var(axis=0).sum(), rel=1e-10)
-    w = rng.normal(size=(500, p))
-    assert found.variance(w).mean() == pytest.approx((w @ features.T).var(axis=1).mean(), rel=0.05)
-
-
-def test_spread_of_people_who_are_alike_is_nothing():
-    assert not spread_of(np.ones((50, 3))).variance(np.eye(3)).any()
 
 
 def many(q=120, p=20):

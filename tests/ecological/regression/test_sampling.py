@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-from crosslevel.data.totals import Totals
-from crosslevel.ecological.covariance import Hyperparameters, Terms
-from crosslevel.ecological.regression.model import fit_regression
 from crosslevel.ecological.regression.sampling import PeopleSpread, Sampling, sampling_of, spread_of
 
 
@@ -30,12 +27,6 @@ def test_leading_directions_are_those_of_the_covariance(n, p):
     top = vectors[:, ::-1][:, :k]
     np.testing.assert_allclose(found.root.T @ found.root, (top * values[::-1][:k]) @ top.T, atol=1e-10)
     assert found.rest == pytest.approx(values[::-1][k:].sum() / max(p - k, 1), abs=1e-12)
-
-
-def test_directions_without_variance_are_left_out():
-    features = np.zeros((50, 3))
-    features[:, 1] = np.arange(50.0)
-    assert spread_of(features).root.shape == (1, 3)
 
 
 def world(seed=0, p=3):
@@ -97,16 +88,3 @@ def test_a_part_has_its_own_spread_and_one_person_of_ordinary_spread():
     unit = Sampling(np.ones(1), 0.7)
     np.testing.assert_allclose(unit.spreads(M, effective), [0.64 + 0.07, 0.75 + 0.7, 0.0 + 0.175])
     np.testing.assert_allclose(Sampling(np.ones(1), 0.7, unit=False).spreads(M, effective), 0.7)
-
-
-@pytest.mark.parametrize("q", [1, 2, 5])
-def test_nearest_is_the_median_distance_to_the_nearest_other_place(q):
-    M = np.random.default_rng(q).normal(size=(q, 3))
-    h = Hyperparameters(effect_variance=1.0, nugget=0.1)
-    terms = Terms(q, None, None, "plane", True, None)
-    weight = np.arange(1.0, q + 1.0)
-    totals = Totals(("yes",), np.full((1, q), 30.0), np.full((1, q), 100.0), False)
-    found = fit_regression(M, weight, terms, totals, fixed=[h])
-    np.testing.assert_allclose(found.center, weight @ M / weight.sum())
-    nearest = [min(np.linalg.norm(M[i] - M[j]) for j in range(q) if j != i) for i in range(q)] if q > 1 else [0.0]
-    assert found.seen.unit == pytest.approx(np.median(nearest))

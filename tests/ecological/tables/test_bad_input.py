@@ -176,3 +176,58 @@ def test_columns_that_go_with_units_follow_them():
     kept = counted(X[there], T[there], w=weights[there], place=pool[there])
     for ask in (lambda c: ecological.goodman(c, weights="w"), lambda c: ecological.rxc(c, pool="place")):
         np.testing.assert_array_equal(ask(whole)["estimate"], ask(kept)["estimate"])
+
+
+A = np.arange(30.0)
+BESIDE = {"one": np.ones(30), "a": A, "b": 2 * A + 1, "gap": np.where(A == 7, np.nan, A), "minus": A - 1, "none": 0 * A}
+BESIDE |= {"text": ["x"] * 30, "place": ["p", "q"] * 15, "nobody": [None] * 30}
+LABELS = {"group_0": "a", "outcome_1": "a"}
+BAD = {
+    "homogeneous": {"threshold": [0.5, True]},
+    "rxc_em": {"tol": [0], "max_iterations": [0, 1.5]},
+    "goodman": {"weights": ["pop", "minus", "gap", "none", "text", [1, 2]], "level": [95]},
+    "car_test": {"weights": ["equl", [1.0]], "n_draws": [10], "random_state": [-1]},
+    "compare": {
+        "methods": [3, "rxc", [], ["goodmann"], {"rxc": {"pool": "place"}}, {"goodman": {"level": 0.5}, "rxc": {}}]
+        + [{"goodman": options} for options in ("equal", {"weigths": "equal"}, {"weights": "pop"})],
+    },
+    "rxc": {
+        "kind": ["vote"],
+        "contextual_slope": ["high", 5, (0.3, -0.1), (0.3,)],
+        "labels": ["match", {"group_9": "a"}, {"group_0": "a"}],
+        "pool": ["distrct", [1, 2], "nobody"],
+        "level": [95],
+        "random_state": [-1],
+    },
+    "multinomial_dirichlet": {
+        "prior": [(0, 2), (4, "2"), (4,)],
+        "contextual_slope": ["some", np.nan, True, (0.3, -0.1)],
+        "n_draws": [10.5],
+        "level": [95],
+    },
+    "king": {
+        "means": [{"group_0": ["one"]}, {"group_1": ["a", "b"]}, {"group_1": "gap"}, {"group_7": ["a"]}, ["a"]],
+        "point": ["median"],
+        "prior": [(-1, 0.5, 0.5)],
+        "n_draws": [10],
+        "level": [95],
+        "random_state": [-1],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "argument", "value"), [(m, a, v) for m, own in BAD.items() for a, values in own.items() for v in values]
+)
+def test_what_no_method_takes_is_refused(method, argument, value):
+    counts = counted(*world(R=2, C=2), **BESIDE)
+    with pytest.raises(InputError):
+        getattr(ecological, method)(counts, **{argument: value})
+
+
+def test_labels_are_of_two_choices_of_the_same_people():
+    with pytest.raises(InputError):
+        ecological.rxc(counted(*world(R=2, C=2)), kind="demographic", labels=LABELS)
+    for covariates in (np.ones(30), np.random.default_rng(0).normal(size=(30, 12))):
+        with pytest.raises(InputError):
+            ecological.car_test(counted(*world(R=2, C=2), covariates=covariates))

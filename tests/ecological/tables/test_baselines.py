@@ -152,27 +152,6 @@ def test_goodman_flags_what_it_cannot_know():
     assert "95 %" in found.summary()
 
 
-TWO = [[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]]
-
-
-@pytest.mark.parametrize(
-    ("X", "T", "options"),
-    [
-        ([[1, 2], [2, 1]], [[2, 1], [1, 2]], {}),
-        ([[1, 1], [2, 2], [3, 3]], [[2, 0], [1, 3], [2, 4]], {}),
-        *(
-            (*TWO, {"weights": w})
-            for w in ("pop", [1, 2], [1, -2, 1], [1, np.nan, 1], [0, 0, 0], [[1, 1, 1]], ["a", "b", "c"])
-        ),
-        (*TWO, {"level": 95}),
-        (*TWO, {"bounded": True, "level": 0.9}),
-    ],
-)
-def test_bad_regressions_are_refused(X, T, options):
-    with pytest.raises(InputError):
-        ecological.goodman(counted(np.array(X), np.array(T)), **options)
-
-
 def registration(path, share, registered, people):
     """Counts by county from shares: black and white, registered and not."""
     data = pv.read_csv(path)

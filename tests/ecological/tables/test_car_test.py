@@ -9,7 +9,6 @@ from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.ecological.tables.assumptions.car_test import ALL, car_test, curvature_test
-from crosslevel.errors import InputError
 
 
 def world(rng, n=100, R=2, own=0.0, common=0.0):
@@ -88,23 +87,6 @@ def test_two_outcomes_say_the_same():
     np.testing.assert_array_equal(car_test(counted(X, T), n_draws=np.int64(999))["p_value"], found["p_value"])
     equal = car_test(counted(X, T), weights="equal")
     assert equal["estimate"][0] != found["estimate"][0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"weights": "pop"},
-        {"weights": np.ones(100)},
-        {"n_draws": 10},
-        {"random_state": -1},
-        {"covariates": np.ones(100)},
-        {"covariates": np.random.default_rng(0).normal(size=(100, 40))},
-    ],
-)
-def test_bad_options_get_a_sentence(options):
-    X, T = world(np.random.default_rng(4))
-    with pytest.raises(InputError):
-        car_test(counted(X, T, covariates=options.pop("covariates", None)), **options)
 
 
 SHORT = {"n_draws": 50, "allow_unconverged": True}

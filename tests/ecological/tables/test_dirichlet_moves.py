@@ -58,7 +58,7 @@ def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge, fa
     for k in range(turns):
         theta = m.sum(axis=1)
         T = rng.multinomial(N, theta / theta.sum(axis=1, keepdims=True)).astype(float)
-        _, lost = advance((m, x, T), alpha, (kinds, of, people), edges, step, (shape, rate), 1, False, rng)
+        _, lost = advance((m, x, T), alpha, (kinds, of, people), (edges, step), (shape, rate), 1, False, rng)
         assert lost == 0
         alphas[k], betas[k] = np.log(alpha), m[1] / x[1][:, None]
     good, gap = within(alphas, special.digamma(shape) - np.log(rate))
@@ -116,7 +116,7 @@ def test_two_units_match_brute_force():
     m, current, step, people = start(x, 2), np.ones((2, 2)), np.full((2, 2), 0.5), np.array([[2.0], [2.0]])
     edges = np.full((2, 2, 2), 0.4)
     for k in range(turns):
-        advance((m, x, T), current, (*alike(2, 2), people), edges, step, (4.0, 2.0), 1, k < turns // 20, rng)
+        advance((m, x, T), current, (*alike(2, 2), people), (edges, step), (4.0, 2.0), 1, k < turns // 20, rng)
         draws_alpha[k], draws_beta[k] = np.log(current), m / x[:, :, None]
     for draws, expected in ((draws_alpha, by_alpha), (draws_beta, by_beta)):
         good, gap = within(draws[turns // 20 :], expected)

@@ -10,7 +10,7 @@ from tests.ecological.margins import counted
 
 from crosslevel import ecological
 from crosslevel.ecological.tables.goodman import bounded_fit
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.errors import ConvergenceError
 
 RATES = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
 
@@ -70,29 +70,6 @@ def test_homogeneous_units_speak_for_their_group():
     assert np.isnan(found["estimate"][2:]).all()
     assert found["units_used"].tolist() == [2, 2, 0, 0]
     assert "No unit is homogeneous for 'group_1'" in found.warnings[0]
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x, t: ecological.homogeneous(counted(x, t), threshold=0.5),
-        lambda x, t: ecological.rxc_em(counted(x, t), tol=0),
-        lambda x, t: ecological.rxc_em(counted(x, t), max_iterations=0),
-        lambda x, t: ecological.rxc_em(counted(x, t), max_iterations=1.5),
-        lambda x, t: ecological.compare(counted(x, t), methods=3),
-        lambda x, t: ecological.compare(counted(x, t), methods={"goodman": "equal"}),
-        lambda x, t: ecological.compare(counted(x, t), methods={"goodman": {"weigths": "equal"}}),
-        lambda x, t: ecological.compare(counted(x, t), methods={"goodman": {"weights": "pop"}}),
-        lambda x, t: ecological.compare(counted(x, t), methods="rxc"),
-        lambda x, t: ecological.compare(counted(x, t), methods=[]),
-        lambda x, t: ecological.compare(counted(x, t), methods=["goodmann"]),
-        lambda x, t: ecological.compare(counted(x, t), methods={"rxc": {"pool": "place"}}),
-        lambda x, t: ecological.compare(counted(x, t), methods={"goodman": {"level": 0.5}, "rxc": {}}),
-    ],
-)
-def test_bad_options_get_a_sentence(call):
-    with pytest.raises(InputError):
-        call(*exact())
 
 
 def test_em_that_runs_out_of_iterations_answers_when_allowed_and_says_so():

@@ -12,7 +12,6 @@ from tests.ecological.margins import counted
 from crosslevel import ecological
 from crosslevel.ecological.tables.contextual.doubts import hidden_context
 from crosslevel.ecological.tables.contextual.intervals import joint_draws
-from crosslevel.errors import InputError
 
 
 def elections(seed=0, n=40, R=3, C=3, context=0.0):
@@ -182,30 +181,6 @@ def test_units_and_options_at_the_edge_are_answered():
     np.testing.assert_allclose(wide.select(group="group_1")["estimate"][:3], found.select(group="group_1")["estimate"])
     known = ecological.rxc(counted(X, np.column_stack([X.sum(axis=1), np.zeros(20)])))
     assert known.select(outcome="outcome_0")["conf_low"].tolist() == [1.0] * 3
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"contextual_slope": "high"},
-        {"contextual_slope": 5},
-        {"contextual_slope": (0.3, -0.1)},
-        {"kind": "vote"},
-        {"kind": "demographic", "labels": {"group_0": "a", "outcome_1": "a"}},
-        {"labels": "match"},
-        {"pool": "distrct"},
-        {"pool": [1, 2]},
-        {"pool": "none"},
-        {"labels": {"group_9": "a"}},
-        {"labels": {"group_0": "a"}},
-        {"level": 95},
-        {"random_state": -1},
-    ],
-)
-def test_bad_options_get_a_sentence(options):
-    X, T, _ = elections()
-    with pytest.raises(InputError):
-        ecological.rxc(counted(X, T, none=[None] * 40), **options)
 
 
 def test_the_kind_of_table_chooses_constants_and_is_told():

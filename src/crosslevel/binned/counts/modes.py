@@ -44,7 +44,6 @@ class Modes:
         J K J' + diag(v).
     log_evidence : (n,)
         psi(f) - log|S| / 2 + sum(log v) / 2.
-    steps : int
     """
 
     f: FloatArray
@@ -54,7 +53,6 @@ class Modes:
     JK: FloatArray
     S: FloatArray
     log_evidence: FloatArray
-    steps: int
 
 
 def _times(J: FloatArray, K: FloatArray) -> FloatArray:
@@ -133,13 +131,12 @@ def _climb(
             K_now = K if K.ndim == 2 else K[active]
             like, mean_now = _rows(likelihood, active), mean[active]
     for i in active:  # scoring creeps where a bin's mass may lie anywhere in it; the true curvature does not
-        f[i], beta[i], height[i], taken = _newton(
+        f[i], beta[i], height[i] = _newton(
             K if K.ndim == 2 else K[i], C, _rows(likelihood, np.array([i])), mean[i], f[i], beta[i], height[i]
         )
-        steps = max(steps, SCORING_STEPS + taken)
     local = _assemble(K, C, likelihood, f)
     evidence = height - 0.5 * np.linalg.slogdet(local.S)[1] + 0.5 * np.log(local.slopes.variance).sum(axis=-1)
-    return Modes(f, beta, local.lam, local.J, local.JK, local.S, np.asarray(evidence), steps)
+    return Modes(f, beta, local.lam, local.J, local.JK, local.S, np.asarray(evidence))
 
 
 @dataclass(frozen=True)
@@ -226,10 +223,10 @@ def _newton(
     f: FloatArray,
     beta: FloatArray,
     height: float,
-) -> tuple[FloatArray, FloatArray, float, int]:
+) -> tuple[FloatArray, FloatArray, float]:
     """Climb to the mode of one problem by the true curvature, damped where it is not that of a peak."""
     damping, before = 0.0, np.inf
-    for step in range(1, STEPS + 1):
+    for _ in range(STEPS):
         at = _assemble(K, C, likelihood, f[None, :])
         J, now = at.J[0], at.slopes
         second = likelihood.link(f)[2]
@@ -244,7 +241,7 @@ def _newton(
         promised = float(gradient @ step_f)
         small = far < TOLERANCE * (1.0 + float(np.abs(f).max()))
         if (small or 0.5 * before <= abs(promised) < STALLED) and damping < 0.5:
-            return f, beta, height, step
+            return f, beta, height
         uphill, before = promised > 0, abs(promised)
         length = 1.0
         for _ in range(HALVINGS if uphill else 0):

@@ -113,8 +113,6 @@ class SineBasis:
     >>> basis = SineBasis(np.zeros(1), np.ones(1), np.array([[1], [2]]))
     >>> basis.frequencies.round(3).tolist()
     [[1.571], [3.142]]
-    >>> basis.values(np.array([[0.0]])).round(3)
-    array([[1., 0.]])
     """
 
     center: FloatArray
@@ -128,14 +126,6 @@ class SineBasis:
     def frequencies(self) -> FloatArray:
         """w, (m, d); the spectral density of a kernel is taken here."""
         return np.pi * self.index / (2.0 * self.half_width)
-
-    def values(self, x: FloatArray) -> FloatArray:
-        """Evaluate at the rows of ``x`` (n, d): (n, m)."""
-        out = np.ones((len(x), len(self)))
-        for d in range(len(self.center)):
-            at = x[:, d] - self.center[d] + self.half_width[d]
-            out *= np.sin(at[:, None] * self.frequencies[:, d]) / np.sqrt(self.half_width[d])
-        return out
 
 
 class Regions(ABC):

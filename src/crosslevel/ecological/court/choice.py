@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.ecological.court.reporting import (
+    Report,
     abstention_of,
     denominator_of,
     describe_abstention,
@@ -21,7 +22,6 @@ from crosslevel.ecological.court.reporting import (
     outcomes_left,
     probability_of_first,
     remarks_on,
-    report_estimates,
 )
 from crosslevel.ecological.tables.answer_cells import cells_of, people_of
 from crosslevel.results import Estimates
@@ -108,9 +108,8 @@ def candidate_of_choice(
         "lower": result["lower"][take],
         "upper": result["upper"][take],
     }
-    return report_estimates(
-        result,
-        columns,
+    return Report(
+        columns=columns,
         keys=(*cells.place_keys, "group", "outcome"),
         title=f"Support of each group, its candidate of choice first{describe_excluded((*out, *home))}",
         call=f"candidate_of_choice(exclude={out!r}, abstention={abstention!r}, level={level!r})",
@@ -122,7 +121,7 @@ def candidate_of_choice(
             *describe_abstention(result, home, out),
             *remarks_on(result, "leads carry no interval and being first no probability"),
         ),
-    )
+    ).of(result)
 
 
 def _ranked(share: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:

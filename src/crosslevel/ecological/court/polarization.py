@@ -17,6 +17,7 @@ from crosslevel.ecological.court.choice import (
     describe_probability,
 )
 from crosslevel.ecological.court.reporting import (
+    Report,
     abstention_of,
     denominator_of,
     describe_abstention,
@@ -29,7 +30,6 @@ from crosslevel.ecological.court.reporting import (
     probability_of_first,
     refuse_abstention,
     remarks_on,
-    report_estimates,
     share_of_draws,
 )
 from crosslevel.ecological.tables.answer_cells import Cells, cells_of, people_of
@@ -127,9 +127,8 @@ def polarization(
     title = f"Support among {pair[0]} less support among {pair[1]}, as shares {of}{describe_excluded((*out, *home))}"
     if len(cells.places) == 1:
         title += f": {describe_difference(apart[0], None if chosen is None else chosen[0], n)}"
-    return report_estimates(
-        result,
-        {
+    return Report(
+        columns={
             **{k: v for k, v in cells.keys(place, np.full(len(place), a), option).items() if k != "group"},
             **found.interval,
             "probability_above": above,
@@ -150,7 +149,7 @@ def polarization(
             *describe_abstention(result, home, out),
             *remarks_on(result, "differences carry no interval and no probability"),
         ),
-    )
+    ).of(result)
 
 
 def margin(
@@ -206,9 +205,8 @@ def margin(
     people = people_of(cells, result)[place, group]
     sides = found.sides
     pair = (cells.outcomes[a], cells.outcomes[b])
-    return report_estimates(
-        result,
-        {
+    return Report(
+        columns={
             **cells.keys(place, group),
             **found.interval,
             "probability": probability,
@@ -228,7 +226,7 @@ def margin(
         draws=found.draws,
         diagnostics={"bounds": "valid" if "voters" in result.table.column_names else "sharp"},
         warnings=remarks_on(result, "leads carry no interval and no probability"),
-    )
+    ).of(result)
 
 
 class _Difference(NamedTuple):

@@ -8,6 +8,7 @@ Those who did not vote: recognized by the name of their outcome, and nobody's ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -147,46 +148,49 @@ def pair_of(cells: Cells, names: object, argument: str, side: str) -> tuple[int,
     return cells.number(argument, names[0], side), cells.number(argument, names[1], side)
 
 
-def report_estimates(
-    result: Estimates,
-    columns: Mapping[str, Any],
-    *,
-    keys: Sequence[str],
-    title: str,
-    call: str,
-    level: float | None,
-    interval: str | None = None,
-    draws: FloatArray | None = None,
-    diagnostics: Mapping[str, Any] | None = None,
-    warnings: Sequence[str] = (),
-    units: Estimates | None = None,
-) -> Estimates:
-    """Make a report of a result: its method, seed, data and warnings, with the call around its call.
+@dataclass(frozen=True)
+class Report:
+    """What a report says of a result: columns of the table, title, call, and as in :meth:`crosslevel.results.Estimates.build`.
 
     Without ``interval`` the interval is that of the draws, and there is none without draws.
     """
-    came = result.provenance
-    name, _, options = call.partition("(")
-    kept = {k: v for k, v in result.diagnostics.items() if not isinstance(v, list | dict)}
-    if interval is None:
-        level, interval = (None, "none") if draws is None else (level, f"quantiles of {len(draws):,} draws")
-    return Estimates.build(
-        columns,
-        keys=keys,
-        kind="margins",
-        method=result.method,
-        level=level,
-        interval=interval,
-        provenance=Provenance.of(
-            call=f"crosslevel.ecological.{name}({came.call}, {options}", seed=came.seed, data=came.data
-        ),
-        diagnostics={**kept, **(diagnostics or {})},
-        warnings=tuple(dict.fromkeys((*result.warnings, *warnings))),
-        units=units,
-        frame=result.frame,
-        title=title,
-        draws=draws,
-    )
+
+    columns: Mapping[str, Any]
+    keys: Sequence[str]
+    title: str
+    call: str
+    level: float | None
+    interval: str | None = None
+    draws: FloatArray | None = None
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    units: Estimates | None = None
+
+    def of(self, result: Estimates) -> Estimates:
+        """Lay it out with the result's method, seed, data and warnings, the call around its call."""
+        came, draws = result.provenance, self.draws
+        name, _, options = self.call.partition("(")
+        kept = {k: v for k, v in result.diagnostics.items() if not isinstance(v, list | dict)}
+        level, interval = self.level, self.interval
+        if interval is None:
+            level, interval = (None, "none") if draws is None else (level, f"quantiles of {len(draws):,} draws")
+        return Estimates.build(
+            self.columns,
+            keys=self.keys,
+            kind="margins",
+            method=result.method,
+            level=level,
+            interval=interval,
+            provenance=Provenance.of(
+                call=f"crosslevel.ecological.{name}({came.call}, {options}", seed=came.seed, data=came.data
+            ),
+            diagnostics={**kept, **self.diagnostics},
+            warnings=tuple(dict.fromkeys((*result.warnings, *self.warnings))),
+            units=self.units,
+            frame=result.frame,
+            title=self.title,
+            draws=draws,
+        )
 
 
 def _of_contests(text: str, names: Sequence[str], n: int) -> str:

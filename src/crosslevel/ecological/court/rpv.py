@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,7 +13,6 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslevel import ecological
 from crosslevel.data import checks
 from crosslevel.data.counts import Columns, Counts
 from crosslevel.data.frames import fingerprint
@@ -29,6 +27,7 @@ from crosslevel.ecological.court.study import (
     study_of_contest,
     summarize,
 )
+from crosslevel.ecological.tables.compare import TAKEN, answer_by, read_methods
 from crosslevel.ecological.tables.layout import describe_call
 from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance
@@ -123,7 +122,7 @@ def rpv(
     [1]
     """
     seed, level = checks.read_seed(random_state), checks.check_level(level)
-    chosen = _methods(methods)
+    chosen = read_methods(METHODS if methods is None else methods, NAMED, (*TAKEN, "level", "random_state"))
     asked = lead is not None
     lead = (LEAD if LEAD in chosen else next(iter(chosen))) if lead is None else find_method(list(chosen), lead, "lead")
     if not contests:
@@ -168,37 +167,6 @@ def rpv(
     )
 
 
-def _methods(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
-    """Read the methods with their options; a method named without options has those of ``NAMED``."""
-    if methods is None:
-        return dict(METHODS)
-    if not methods:
-        raise InputError(f"methods={methods!r} names none; pass for example ['goodman', 'rxc'].")
-    given = dict(methods) if isinstance(methods, Mapping) else {name: NAMED.get(name, {}) for name in methods}
-    for name, options in given.items():
-        if name not in NAMED:
-            raise unknown_name("methods", name, list(NAMED), "method")
-        if not isinstance(options, Mapping):
-            raise InputError(f"methods[{name!r}] is {options!r}, not a mapping of options; pass {{}} for none.")
-        known = [o for o in _parameters(name) if o not in ("counts", "pool", "level", "random_state")]
-        for option in options:
-            if option not in known:
-                raise unknown_name(f"methods[{name!r}]", option, known, "option")
-    return {name: dict(options) for name, options in given.items()}
-
-
-def _parameters(method: str) -> Mapping[str, Any]:
-    return inspect.signature(getattr(ecological, method)).parameters
-
-
-def _run(method: str, counts: Counts, level: float, seed: int, options: Mapping[str, Any]) -> Estimates:
-    function: Callable[..., Estimates] = getattr(ecological, method)
-    common = {n: v for n, v in (("level", level), ("random_state", seed)) if n in _parameters(method)}
-    if options.get("bounded"):  # which has no interval
-        common.pop("level")
-    return function(counts, **common, **options)
-
-
 @dataclass(frozen=True)
 class _Plan:
     """What is done with every contest: methods with their options, the leading one, the group of reference, level and seed."""
@@ -211,7 +179,7 @@ class _Plan:
 
     def answer(self, counts: Counts, method: str) -> Estimates:
         """Answer one contest by one method."""
-        found = _run(method, counts, self.level, self.seed, self.methods[method])
+        found = answer_by(method, counts, self.methods[method], level=self.level, random_state=self.seed)
         # the time a fit took would make every study another file
         return replace(found, diagnostics={k: v for k, v in found.diagnostics.items() if k != "seconds"})
 

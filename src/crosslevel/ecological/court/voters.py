@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from crosslevel.ecological.court.reporting import (
+    Report,
     interval_columns,
     level_of,
     names_of,
     remarks_on,
-    report_estimates,
 )
 from crosslevel.ecological.tables.answer_cells import NOBODY, Cells, cells_of, people_of
 from crosslevel.errors import InputError, listed
@@ -144,9 +144,8 @@ def _among(
     if result.draws is not None and level is not None:
         support = cells.grid(result.draws)[..., voting]
         draws = (support / _voted(support)[..., None])[:, *at]
-    return report_estimates(
-        result,
-        {
+    return Report(
+        columns={
             **cells.keys(at[0], at[1], voting[at[2]]),
             "estimate": estimate,
             **({} if draws is None else interval_columns(draws, estimate, level)),
@@ -163,7 +162,7 @@ def _among(
         draws=draws,
         warnings=(*_remarks(result, cells), *_empty(cells, voted, share)),
         units=units,
-    )
+    ).of(result)
 
 
 def _turnout(
@@ -186,9 +185,8 @@ def _turnout(
         # draws of single cells need not add up to one, so that the whole is summed as well
         draws = (_sum(support[..., voting]) / _voted(support))[:, *at]
     interval = interval_columns(draws, voted, level)
-    return report_estimates(
-        result,
-        {
+    return Report(
+        columns={
             **cells.keys(*at),
             "estimate": voted,
             **interval,
@@ -206,7 +204,7 @@ def _turnout(
         draws=draws,
         warnings=_remarks(result, cells),
         units=units,
-    )
+    ).of(result)
 
 
 def _voting(result: Estimates, names: tuple[str, ...]) -> tuple[Cells, IntArray]:

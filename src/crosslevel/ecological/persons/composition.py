@@ -20,6 +20,7 @@ from scipy import linalg, sparse
 from crosslevel.data.columns import Category
 from crosslevel.data.place_cells import Bins, Clusters, Pairs
 from crosslevel.data.places import read_by_key
+from crosslevel.ecological.persons.model import level_shares
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
@@ -32,10 +33,6 @@ FLOOR, FLOOR_SHARE = 1e-3, 0.2
 """Smallest smoothed share: this, or this part of the measured one, whichever is less."""
 TURNS, CLOSE = 40, 1e-3
 """Turns of raking at most, and the largest relative error of a share that ends it."""
-
-
-CONTRADICTED, CONTRADICTED_SE = 0.2, 6.0
-"""Differences of a counted share from that of the people sampled, in shares and in standard errors, that sampling does not explain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +107,7 @@ def measure_shares(
         People of each place, where everybody is a cluster of one; else clusters are counted.
     """
     n_places, p = pairs.n_places, columns[-1][1]
-    place = np.repeat(np.arange(n_places), np.diff(pairs.start))
-    shares = np.zeros((n_places, p))
-    for column in range(levels.shape[1]):
-        at = place * p + levels[pairs.cell, column]
-        shares += np.bincount(at, pairs.weight, n_places * p).reshape(n_places, p)
+    shares = level_shares(pairs, levels, p)
     share = clusters.weight / total[clusters.place]
     between = np.zeros((p, p))  # sum_c u_c u_c' with u_c = sum_j w_j x_j / sum_j w_j of the place
     mixed, squared = np.zeros((n_places, p)), np.zeros(n_places)  # sum_c v_c u_c, sum_c v_c^2; v_c the cluster's weight
@@ -206,36 +199,6 @@ def counted_shares(shares: FloatArray, columns: Sequence[tuple[int, int]]) -> Me
     apart = spread / np.maximum(mean * (1.0 - mean), 1e-12)
     segregation = [np.average(apart[a:b], weights=mean[a:b]) for a, b in columns]
     return Measured(np.ones(len(columns)), np.array(segregation), np.zeros((len(mean), len(mean))))
-
-
-def describe_margins(
-    shares: FloatArray, known: FloatArray, size: FloatArray, keys: Sequence[object], bins: Bins
-) -> list[str]:
-    """Say where counts of places and the people sampled there differ by far more than sampling explains.
-
-    Parameters
-    ----------
-    shares, known : (q, p)
-        Of people, and counted, NaN where they are not.
-    size : (q,)
-        Kish's effective number of people.
-    keys : sequence
-    bins : Bins
-    """
-    spread = 0.5 * (shares * (1.0 - shares) + known * (1.0 - known))
-    off = np.abs(shares - known)
-    strange = (off > CONTRADICTED) & (off > CONTRADICTED_SE * np.sqrt(spread / size[:, None]))
-    if not strange.any():
-        return []
-    i, level = np.unravel_index(int(np.argmax(np.where(strange, off, 0.0))), off.shape)
-    column = int(np.searchsorted(np.cumsum(bins.sizes), level, side="right"))
-    name, own = bins.names[column], int(level - np.sum(bins.sizes[:column]))
-    word, more = bins.describe()[name][own], int(strange.any(axis=1).sum()) - 1
-    return [
-        f"margins: {name}={word} is {known[i, level]:.0%} of {keys[int(i)]!r}, and {shares[i, level]:.0%} of the people sampled there"
-        f"{f' ({more:,} more places differ as much)' if more else ''}: far more than sampling explains. People are weighted to the "
-        "counts; check that both mean the same people and that no count is missing or zero by mistake."
-    ]
 
 
 def known_shares(margins: Any, by: str, keys: Sequence[object], bins: Bins) -> FloatArray:

@@ -31,7 +31,6 @@ from crosslevel.ecological.persons.composition import known_shares
 from crosslevel.ecological.persons.covariates import learn_covariates
 from crosslevel.ecological.persons.groups import allowance_of, source_of
 from crosslevel.ecological.persons.model import PersonsModel
-from crosslevel.ecological.persons.prediction import fitted_rates, held_out_places, new_places
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
@@ -235,7 +234,7 @@ class EcologicalInference(PlaceEstimator):
         )
         model = replace(fitting.fit_persons(cells, bins, terms, found.totals, wanted), covariates=read)
         notes = [*doubts, *learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
-        notes += fitting.describe_input(found, cells, bins, known)
+        notes += fitting.describe_totals(found.totals)
         quiet = fitting.describe_composition(model, found.totals, people.cluster, cells, groups is not None)
         surveyed, summary = None, None
         if surveys or shares is not None:
@@ -248,7 +247,8 @@ class EcologicalInference(PlaceEstimator):
             fused = (model, cells, found, surveyed, allowance, selection, compare)
             model, summary = survey_fit.fuse_questions(*fused)
             notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
-        self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
+        self.cells_ = replace(cells, clusters=None)  # in the shares already
+        self.log_evidence_ = float(sum(fit.log_evidence for fit in model.fits))
         kept = None if groups is not None else people  # made again from places where they are asked for
         roles: dict[str, Any] = {"people": people.roles(), "places": places.roles(), "groups": groups}
         roles |= {"surveys": [*(one.name for one in surveys), *([] if shares is None else ["published shares"])]}
@@ -411,16 +411,16 @@ class EcologicalInference(PlaceEstimator):
         return super()._open_people(people)
 
     def _fitted_moments(self, stage: int) -> Moments:
-        return fitted_rates(self.model_, stage)
+        return fitting.fitted_rates(self.model_, stage)
 
     def _new_moments(self, stage: int, terms: Terms, new: list[object], people: People, table: pa.Table) -> Moments:
         if stage:
             raise InputError(
                 "new places are predicted for one question only; leave out population and name one outcome in fit."
             )
-        return new_places(self, terms, new, people, table)
+        return fitting.new_places(self, terms, new, people, table)
 
     def _held_out_moments(self, stage: int, folds: Iterable[IntArray]) -> Moments:
         if getattr(self, "cells_", None) is None:
             raise InputError("a loaded model does not hold its people; fit it again to cross-validate.")
-        return held_out_places(self, stage, folds)
+        return fitting.held_out_places(self, stage, folds)

@@ -1,24 +1,31 @@
-"""Fit the model of persons: learn columns, count people, smooth who lives where, then question by question."""
+"""Fit the model of persons, question by question, and say the rates of whole places: those fitted, those held out, and new ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from crosslevel.data import checks
 from crosslevel.data.people import People
-from crosslevel.data.people_columns import fewer_bins
+from crosslevel.data.people_columns import fewer_bins, warn_outside_fit
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people
-from crosslevel.data.totals import PlaceTotals, Totals
-from crosslevel.ecological.covariance import Hyperparameters, Terms
-from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
+from crosslevel.data.totals import Totals
+from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms
+from crosslevel.ecological.persons.aggregate import (
+    AggregateFit,
+    explained_variance,
+    fit_aggregate,
+    new_logits,
+    predict_logits,
+    prior_left,
+)
 from crosslevel.ecological.persons.composition import (
     Measured,
     counted_shares,
-    describe_margins,
     measure_shares,
     rake,
     smooth_shares,
@@ -37,9 +44,10 @@ from crosslevel.ecological.persons.model import (
     shares_left,
 )
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
+from crosslevel.ecological.validation import check_inhabited
 from crosslevel.errors import TooManyKindsError
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.typing import AnyArray, FloatArray
+from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -166,16 +174,6 @@ def _smooth(
     return rake(levels, cells.pairs, smoothed, columns), smoothed, measured
 
 
-def describe_input(places: PlaceTotals, cells: PlaceCells, bins: Bins, known: FloatArray | None) -> list[str]:
-    """Say where totals look like samples, and counts of places contradict the people sampled there."""
-    said = describe_totals(places.totals)
-    if known is None:
-        return said
-    effects = effects_of(bins, None)
-    shares = level_shares(cells.pairs, effects.codes(cells.codes), len(effects.B))
-    return [*said, *describe_margins(shares, known, effective_sizes(cells), places.keys, bins)]
-
-
 def effective_sizes(cells: PlaceCells) -> FloatArray:
     """Give Kish's effective number of people of each place, (q,)."""
     return np.asarray(cells.total**2 / np.maximum(cells.squares.sum(axis=1), 1e-300))
@@ -271,3 +269,57 @@ def _left(design: Design, found: AggregateFit, totals: Totals, stage: int) -> Pa
     f = place_effects(pairs, eta, observed_rate(totals, stage), found.z)
     left = asked_next(totals, stage, probabilities(pairs, eta, f)) * pairs.weight
     return replace(pairs, weight=shares_left(left, pairs))
+
+
+def fitted_rates(model: PersonsModel, stage: int) -> Moments:
+    """Give mean and variance of the logit of every fitted place's rate."""
+    fit, every = model.fits[stage], np.arange(model.terms.n_places)
+    return predict_logits(fit, model.terms, every, fit.logit, fit.slopes, fit.context, every)
+
+
+def unseen(fit: AggregateFit, terms: Terms, seen: IntArray, design: Design, places: IntArray) -> Moments:
+    """Predict the logit of the rate of places whose totals the fit has not seen.
+
+    Parameters
+    ----------
+    fit : AggregateFit
+    terms : Terms
+        Over the places of the fit and the others.
+    seen : (n,) int
+        The places of the fit among them.
+    design : Design
+        Of the places asked for.
+    places : (m,) int
+        Their numbers among all.
+    """
+    logit, G = new_logits(fit, design)
+    context = np.zeros((len(places), 0)) if design.context is None else design.context
+    return predict_logits(fit, terms, seen, logit, G, context, places)
+
+
+def new_places(
+    fitted: EcologicalInference, terms: Terms, new: list[object], people: People, table: pa.Table
+) -> Moments:
+    """Predict the logit of new places' rates from their people; ``terms`` are over the fitted and the new, ``table`` holds the new."""
+    model, q = fitted.model_, len(fitted.places_)
+    warn_outside_fit(people, model.bins.encoder)
+    cells = count_people(people, model.bins, new, counted=fitted.counted_)
+    check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
+    columns = None if model.covariates is None else model.covariates.read(table)
+    design = Design(model.effects.codes(cells.codes), model.effects.B, cells.pairs, columns)
+    return unseen(model.fits[0], terms, np.arange(q), design, np.arange(q, q + len(new)))
+
+
+def held_out_places(fitted: EcologicalInference, stage: int, folds: Iterable[IntArray]) -> Moments:
+    """Predict the logit of every place from those outside its fold, scales learned anew each time but where they were given."""
+    totals, cells, terms = fitted.places_.totals, fitted.cells_, fitted.model_.terms
+    design, q = design_of(fitted.model_, cells, totals, stage), terms.n_places
+    fixed = None if fitted.hyperparameters is None else fitted.model_.fits[stage].hyperparameters
+    mean, variance = np.zeros(q), np.zeros(q)
+    for test in folds:
+        train = np.setdiff1d(np.arange(q), test)
+        counted = Binomial(totals.successes[stage][train], totals.trials[stage][train])
+        fit = fit_aggregate(design.take(train), terms.take(train), counted, cells.total[train], fixed)
+        at = unseen(fit, terms, train, design.take(test), test)
+        mean[test], variance[test] = at.mean, at.variance
+    return Moments(mean, variance)

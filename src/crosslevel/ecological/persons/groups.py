@@ -22,26 +22,30 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import pyarrow as pa
 from scipy import linalg, special
 
+from crosslevel.data.columns import Category
 from crosslevel.data.people import People
-from crosslevel.data.place_cells import Labels, PlaceCells, count_people
+from crosslevel.data.place_cells import LabelKey, Labels, PlaceCells, count_people
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.answers import Drawn, Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
 from crosslevel.ecological.distance import seen_places
 from crosslevel.ecological.matching import check_people
-from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.model import (
     Effects,
     Kinds,
     PersonsModel,
+    Telling,
     asked_next,
+    kept_effects,
     level_shares,
     observed_rate,
     rake_cells,
     shares_left,
     symmetric_root,
+    telling_columns,
 )
 from crosslevel.ecological.persons.survey import SurveyPosterior
 from crosslevel.ecological.persons.sweeps import PartSlopes, part_shares, part_slopes, probabilities
@@ -85,13 +89,9 @@ def allowance_of(model: PersonsModel, learned: LearnedConfounding | None) -> All
     return Allowance(found, shrinkage)
 
 
-def kept_effects(model: PersonsModel, allowance: Allowance | None) -> FloatArray:
-    """Give what is kept of each effect; of two columns together, as of the one that is shrunk more."""
-    if allowance is None:
-        return np.ones(len(model.effects.B))
-    by_column = [allowance.shrinkage.get(name, 0.0) for name in model.bins.names]
-    amounts = [*by_column, *(max(by_column[a], by_column[b]) for a, b in model.effects.pairs)]
-    return np.asarray(1.0 - np.repeat(amounts, model.effects.widths))
+def kept_by(model: PersonsModel, allowance: Allowance | None) -> FloatArray:
+    """Give what is kept of each effect of a model; all of it where the model alone is asked."""
+    return kept_effects(model.effects, model.bins.names, {} if allowance is None else allowance.shrinkage)
 
 
 def asked_pairs(effects: Effects, asked: Sequence[int]) -> list[tuple[int, int]]:
@@ -174,7 +174,7 @@ class Stage:
         """Draws of effects about those found, (n_draws, n_effects), as the fit has them."""
         fit, posterior, z = self.model.fits[self.number], self.posterior, self._by_term(EFFECTS)
         if posterior is None:
-            keep = kept_effects(self.model, self.allowance)
+            keep = kept_by(self.model, self.allowance)
             return np.asarray((z @ symmetric_root(fit.covariance) @ self.model.effects.B.T) * keep)
         return np.asarray(np.hstack([z, *self._by_pair(posterior.pairs)]) @ symmetric_root(posterior.covariance))
 
@@ -252,7 +252,7 @@ class Stage:
         for number in np.unique(which):
             own = which == number
             drawn[own] = wider.draw(scales[:, number], *(values[own] for values in normal))
-        drawn = (drawn @ effects.B.T) * kept_effects(self.model, self.allowance)
+        drawn = (drawn @ effects.B.T) * kept_by(self.model, self.allowance)
         apart = given.tail.tau * z + given.tail.distance * away
         return np.asarray(stretch * apart + drawn - self.effects)
 
@@ -373,7 +373,7 @@ class GroupSource:
         model, pairs = self.model, self.cells.pairs
         for number, fit in enumerate(model.fits):
             posterior = _posterior(model, self.allowance, number)
-            theta = kept_effects(model, self.allowance) * (model.effects.B @ fit.beta)
+            theta = kept_by(model, self.allowance) * (model.effects.B @ fit.beta)
             crossed: tuple[tuple[int, int], ...] = ()
             if posterior is not None:
                 theta, crossed = posterior.theta, posterior.pairs
@@ -427,10 +427,35 @@ def count_again(model: EcologicalInference, people: People, labels: Labels | Non
     return rake_cells(model.model_, found)
 
 
+def told_by_features(model: EcologicalInference, request: Request) -> PlaceCells | None:
+    """Label the people of the fit by features that are asked for; None where only people themselves can tell."""
+    bins, cells = model.model_.bins, model.cells_
+    known = {column.name: (j, column) for j, column in enumerate(bins.encoder.columns)}
+    asked = [known.get(name) for name in request.by]
+    codes, levels = [], []
+    for at in asked:
+        if at is None or not isinstance(at[1], Category) or at[1].has_null:
+            return None
+        if not pa.types.is_integer(at[1].levels.type) and not pa.types.is_string(at[1].levels.type):
+            return None
+        codes.append(cells.codes[:, at[0]])
+        levels.append(at[1].labels)
+    if not codes or request.subgroups or request.where is not None:
+        return None
+    distinct, kind = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
+    label = kind.reshape(-1)[cells.pairs.cell].astype(np.int32)
+    labels: list[LabelKey] = [
+        (tuple(own[i] for own, i in zip(levels, row, strict=True)), ()) for row in distinct.tolist()
+    ]
+    return rake_cells(model.model_, replace(cells, label=label, labels=labels))
+
+
 def source_of(model: EcologicalInference, request: Request, question: Question, people: People) -> Source:
-    """Go over the people once and cut places in the parts asked for."""
+    """Cut places in the parts asked for, going over the people once where features do not tell them."""
     places = model.places_
-    found = count_again(model, people, labels_of(request, people.schema))
+    found = told_by_features(model, request) if people is getattr(model, "people_", None) else None
+    if found is None:
+        found = count_again(model, people, labels_of(request, people.schema))
     types = {name: people.schema.field(name).type for name in request.by}
     allowance = allowance_of(model.model_, model.confounding_) if question.interval == "confounding" else None
     parts, columns = cut_places(found, request, types, people.table.orders), cutting_columns(request, people.schema)

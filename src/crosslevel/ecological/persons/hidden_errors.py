@@ -21,9 +21,17 @@ from scipy import special
 
 from crosslevel.ecological.confounding import Confounding, Tail
 from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE
-from crosslevel.ecological.persons.group_rates import Parts, Telling, parts_at, rates_over
 from crosslevel.ecological.persons.groups import Stretched, asked_pairs
-from crosslevel.ecological.persons.model import Effects, Kinds, symmetric_root
+from crosslevel.ecological.persons.model import (
+    Effects,
+    Kinds,
+    Parts,
+    Telling,
+    kept_effects,
+    parts_at,
+    rates_over,
+    symmetric_root,
+)
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 LEAST_PEOPLE = 100
@@ -179,11 +187,9 @@ class _State:
 
     def __init__(self, hidden: HiddenLabel, shrinkage: Mapping[str, float], tail: Tail | None = None) -> None:
         h = self.hidden = hidden
-        keep = [1.0 - shrinkage.get(name, 0.0) for name in h.columns]
-        keep += [min(keep[a], keep[b]) for a, b in h.structure.pairs]
-        self.keep = np.repeat(keep, h.structure.widths)
+        self.keep = kept_effects(h.structure, h.columns, shrinkage)
         self.eta, self.f = h.kinds.at(self.keep * h.effects, h.total)
-        self.scale, self.covariances = np.ones((len(keep), 0)), []
+        self.scale, self.covariances = np.ones((len(h.structure.widths), 0)), []
         if tail is not None:
             wider = Stretched(h.covariance, EFFECT_VARIANCE, h.structure.widths)
             self.scale = tail.scales(h.structure.names(h.columns))

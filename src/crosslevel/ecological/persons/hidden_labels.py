@@ -16,9 +16,8 @@ from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_p
 from crosslevel.data.sql import quoted
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
-from crosslevel.ecological.persons.group_rates import telling_columns
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
-from crosslevel.ecological.persons.model import Design, Kinds, effects_of, level_shares, raked
+from crosslevel.ecological.persons.model import Design, Kinds, effects_of, level_shares, raked, telling_columns
 from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import AnyArray, FloatArray, IntArray
@@ -169,19 +168,18 @@ def hide(
     effects = effects_of(kept, [pair for pair in model.interactions or () if set(pair) <= set(kept.names)])
     sides = []
     for first in (True, False):
-        kinds = halves.kinds(used, left, first)
-        composed = _smoothed(model, kept, kinds.levels, kinds.pairs, halves.sizes(first))
-        pairs = replace(kinds.pairs, weight=composed)
-        codes, context = effects.codes(kinds.levels), None
+        levels, counted, groups = halves.kinds(used, left, first)
+        pairs = replace(counted, weight=_smoothed(model, kept, levels, counted, halves.sizes(first)))
+        kinds, context = Kinds(effects, levels, counted), None
         if model.model_.covariates is not None:
             context = model.model_.covariates.read(model.places_.table)[halves.lived]
-        design = Design(codes, effects.B, pairs, context)
+        design = Design(kinds.codes, effects.B, pairs, context)
         rate, n = halves.rates(not first), halves.sizes(not first)
         where = model.model_.terms.take(halves.lived)
         fit = fit_aggregate(design, where, Binomial(rate * n, n), halves.weight)
         dimensions, crossed = (
             tuple(
-                halves.groups([left[k] for k in some], [kinds.groups[k] for k in some], kinds, kept)
+                halves.groups([left[k] for k in some], [groups[k] for k in some], kinds)
                 for some in itertools.combinations(range(len(left)), together)
             )
             for together in (1, 2)
@@ -190,7 +188,7 @@ def hide(
             HiddenLabel(
                 label.name,
                 kept.names,
-                Kinds(effects, kinds.levels, pairs),
+                replace(kinds, pairs=pairs),
                 effects.B @ fit.beta,
                 fit.covariance,
                 np.clip(halves.total, 1e-6, 1.0 - 1e-6),
@@ -234,23 +232,6 @@ def _check_share(weight: FloatArray, total: FloatArray, name: str, shares: tuple
     return share
 
 
-@dataclass(frozen=True, eq=False)
-class _Kinds:
-    """One half of the people by place and by what the model may see.
-
-    Attributes
-    ----------
-    pairs : Pairs
-    levels : (n_cells, n_used) int32
-    groups : list of (n,) int
-        Group of every pair, for each cut.
-    """
-
-    pairs: Pairs
-    levels: AnyArray
-    groups: list[IntArray]
-
-
 class _People:
     """People of whom the label is known, counted by place, kind, label and half; places with people in both halves only."""
 
@@ -283,8 +264,11 @@ class _People:
         own = self.first == first
         return np.asarray(self._sum(self.amount * own) ** 2 / self._sum(self.square * own))
 
-    def kinds(self, used: Sequence[int], cuts: Sequence[Cut], first: bool) -> _Kinds:
-        """Put people of one half together who are alike in what the model may see and in the groups to compare by."""
+    def kinds(self, used: Sequence[int], cuts: Sequence[Cut], first: bool) -> tuple[AnyArray, Pairs, list[IntArray]]:
+        """Put people of one half together who are alike in what the model may see and in the groups to compare by.
+
+        Levels of each kind, who lives where, and the group of every pair for each cut.
+        """
         codes = self.found.codes
         own = np.column_stack([codes[:, list(used)], *(c.group[codes[:, c.column]] for c in cuts)])
         distinct, dense = np.unique(own, axis=0, return_inverse=True)
@@ -296,9 +280,9 @@ class _People:
         start = np.searchsorted(place, np.arange(self.q + 1)).astype(np.int64)
         groups = [distinct[at, len(used) + k].astype(np.intp) for k in range(len(cuts))]
         levels = np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32)
-        return _Kinds(Pairs(start, at, weight / added(place, weight, self.q)[place]), levels, groups)
+        return levels, Pairs(start, at, weight / added(place, weight, self.q)[place]), groups
 
-    def groups(self, cuts: Sequence[Cut], inside: Sequence[IntArray], kinds: _Kinds, bins: Bins) -> Groups:
+    def groups(self, cuts: Sequence[Cut], inside: Sequence[IntArray], kinds: Kinds) -> Groups:
         """Give the groups of one column, or of several crossed, with the truth of everybody."""
         group, mine, names = np.zeros(len(self.cell), dtype=np.intp), np.zeros(len(inside[0]), dtype=np.intp), [""]
         for cut, within in zip(cuts, inside, strict=True):
@@ -311,7 +295,7 @@ class _People:
         kish = weight**2 / np.maximum(square, 1e-300)
         name = " x ".join(c.name for c in cuts)
         of_pairs = self.weight[kinds.pairs.place] * kinds.pairs.weight
-        telling = telling_columns(mine, kinds.levels[kinds.pairs.cell], bins.sizes, of_pairs, len(cuts))
+        telling = telling_columns(mine, kinds.levels[kinds.pairs.cell], kinds.effects.sizes, of_pairs, len(cuts))
         return Groups(name, tuple(names), np.asarray(mine, dtype=np.intp), telling, weight, yes, count, kish)
 
 

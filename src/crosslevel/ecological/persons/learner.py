@@ -44,6 +44,7 @@ from crosslevel.ecological.persons.hidden_errors import (
     reach_of,
 )
 from crosslevel.ecological.persons.hidden_labels import Label
+from crosslevel.ecological.persons.model import kept_effects
 from crosslevel.ecological.persons.respondents import count_respondents, spread_rows
 from crosslevel.ecological.persons.survey import SELECTION, Likelihood, effect_prior, fuse, pairs_of
 from crosslevel.ecological.persons.survey_fit import Selection
@@ -385,9 +386,7 @@ def _errors(
         return np.zeros(0), np.zeros(0), np.zeros((0, len(bins.names)))
     at_column = [bins.names.index(name) for name in half.columns]  # what tells the label has left the features
     kinds = replace(half.kinds, crossed=pairs_of(effects))
-    amounts = [learned.shrinkage.get(name, 0.0) for name in half.columns]
-    amounts += [max(amounts[a], amounts[b]) for a, b in effects.pairs]
-    keep = 1.0 - np.repeat(amounts, effects.widths)
+    keep = kept_effects(effects, half.columns, learned.shrinkage)
     prior = effect_prior(effects, half.effects, half.effect_covariance, keep, learned.confounding, kinds.crossed)
     posterior = fuse(kinds, prior, half.total, rows, 0.0)
     problem = Likelihood(kinds, half.total, rows)

@@ -1,15 +1,22 @@
-"""The model of persons on arrays: effects of levels, e = B beta with beta ~ N(0, effect_variance I), who lives where, and the questions."""
+"""The model of persons on arrays: effects of levels, e = B beta with beta ~ N(0, effect_variance I), who lives where, and the questions.
+
+Groups of people, every place matched to its total: with P_ig the rate of group g in place i and N_i the people of i,
+
+    P_g = sum_i N_i s_ig P_ig / N_g,    d logit P_g / d theta = sum_i N_i s_ig P_ig (1 - P_ig) / (N_g P_g (1 - P_g)) d logit P_ig / d theta
+
+Groups are cut by columns that may be no features; which features tell them is said here too.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import linalg, special
+from scipy import linalg, sparse, special
 
 from crosslevel.data.checks import read_list
 from crosslevel.data.columns import Category
@@ -17,9 +24,9 @@ from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.covariates import Covariates
-from crosslevel.ecological.persons.sweeps import place_effects
+from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.typing import AnyArray, FloatArray
+from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.aggregate import AggregateFit
@@ -30,6 +37,9 @@ INTERACTION = 0.25
 """Prior variance of an effect of two columns together, in units of that of one column."""
 LARGEST = 3_000
 """Most effects: their curvature is a matrix of this size, summed over all people at every step."""
+CLIPPED, TINY = 1e-9, 1e-100
+TOLD = 0.1
+"""A feature that tells less than this share of the variance of levels does not count as telling them."""
 SAME_SHARE = 1e-6
 """Difference of two shares of the same people that is rounding, of weights in single precision too."""
 
@@ -154,6 +164,14 @@ class Design:
         """Give the logit of each cell but for its place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
         return cell_logits(beta @ self.B.T, self.codes)
 
+    def take(self, places: IntArray) -> Design:
+        """Keep some places."""
+        size = np.diff(self.pairs.start)[places]
+        start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+        rows = np.arange(start[-1]) + np.repeat(self.pairs.start[:-1][places] - start[:-1], size)
+        pairs = Pairs(start, self.pairs.cell[rows], self.pairs.weight[rows])
+        return replace(self, pairs=pairs, context=None if self.context is None else self.context[places])
+
 
 def cell_logits(effects: FloatArray, codes: AnyArray) -> FloatArray:
     """Add up the effects of cells, term by term: (..., n_effects) and (n_cells, n_terms) to (..., n_cells)."""
@@ -208,6 +226,13 @@ class Kinds:
         """Give the logit of each kind, (n_cells,), and the place effects that meet rates strictly between 0 and 1, (q,)."""
         eta = cell_logits(theta, self.codes)
         return eta, place_effects(self.pairs, eta, target, special.logit(target) if guess is None else guess)
+
+
+def kept_effects(effects: Effects, columns: Sequence[str], shrinkage: Mapping[str, float]) -> FloatArray:
+    """Give what is kept of each effect, (n_effects,); of two columns together, as of the one that is shrunk more."""
+    amounts = [shrinkage.get(name, 0.0) for name in columns]
+    amounts += [max(amounts[a], amounts[b]) for a, b in effects.pairs]
+    return np.asarray(1.0 - np.repeat(amounts, effects.widths))
 
 
 def symmetric_root(C: FloatArray) -> FloatArray:
@@ -327,3 +352,155 @@ def rake_cells(model: PersonsModel, cells: PlaceCells) -> PlaceCells:
     _check_shares(model, cells)
     levels = model.effects.codes(cells.codes)[:, : len(model.effects.sizes)]
     return replace(cells, pairs=replace(cells.pairs, weight=raked(levels, cells.pairs, model.raking)))
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Groups of every place at given effects, matched to the totals.
+
+    Attributes
+    ----------
+    place, group : (m,) int
+    rate, share : (m,)
+        Rate of the part, and its share of the place's people.
+    slope : (m,)
+        share rate (1 - rate): how much the place's total moves with the logit of the part.
+    G : (m, n_effects)
+        Derivative of the logit by the effects.
+    """
+
+    place: IntArray
+    group: IntArray
+    rate: FloatArray
+    share: FloatArray
+    slope: FloatArray
+    G: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRates:
+    """Groups over all places.
+
+    Attributes
+    ----------
+    rate, people : (n_groups,)
+    by_part : (n_groups, m) sparse
+        Derivative of a group's logit by those of its parts.
+    G : (n_groups, n_effects)
+        Derivative of a group's logit by the effects.
+    """
+
+    rate: FloatArray
+    people: FloatArray
+    by_part: sparse.csr_array
+    G: FloatArray
+
+    def spread(self, covariance: FloatArray) -> FloatArray:
+        """Give the standard deviation of the logit of every group, from the covariance of the effects."""
+        return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", self.G, covariance, self.G), 0.0))
+
+
+def parts_at(kinds: Kinds, eta: FloatArray, f: FloatArray, group: IntArray, n: int) -> Parts:
+    """Sum the people of every place to groups, with slopes.
+
+    Parameters
+    ----------
+    kinds : Kinds
+    eta : (n_cells,)
+        Logit of each kind of people but for its place.
+    f : (q,)
+        Place effects that meet the totals.
+    group : (n_pairs,) int
+        Group of the people of each pair.
+    n : int
+        Number of groups.
+    """
+    of_pair = kinds.pairs.place * n + group
+    number = np.flatnonzero(np.bincount(of_pair))
+    part = np.zeros(number.max(initial=0) + 1, dtype=np.int64)
+    part[number] = np.arange(len(number))
+    place, many = number // n, np.full(len(number), np.inf)
+    at = part_slopes(kinds.pairs, eta, f, kinds.codes, kinds.n_effects, part[of_pair], place, many)
+    rate = special.expit(at.logit)
+    return Parts(place, number % n, rate, at.share, at.share * rate * (1.0 - rate), at.G)
+
+
+def rates_over(parts: Parts, people: FloatArray, n: int) -> GroupRates:
+    """Sum the groups of places to groups over all of them.
+
+    Parameters
+    ----------
+    parts : Parts
+    people : (q,)
+        Weight of each place.
+    n : int
+        Number of groups.
+    """
+    weight = people[parts.place]
+    whole, yes = (np.bincount(parts.group, weight * parts.share * v, n) for v in (np.ones(len(weight)), parts.rate))
+    P = np.clip(yes / np.maximum(whole, 1e-300), CLIPPED, 1.0 - CLIPPED)
+    slope = weight * parts.slope / np.maximum(whole * P * (1.0 - P), TINY)[parts.group]
+    by_part = sparse.csr_array((slope, (parts.group, np.arange(len(slope)))), shape=(n, len(slope)))
+    return GroupRates(P, np.asarray(whole), by_part, np.asarray(by_part @ parts.G))
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What the features tell of the levels that people are cut by.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Features that tell them.
+    untold : float
+        Share of the levels' variance that they leave: 0 where levels follow from features, 1 where these tell nothing.
+    """
+
+    columns: tuple[int, ...]
+    untold: float
+
+
+def telling_columns(level: AnyArray, codes: AnyArray, sizes: Sequence[int], weight: FloatArray, most: int) -> Telling:
+    """Find the features that levels follow from, the most telling first, and what they leave untold.
+
+    What is told is the share of the variance of the levels that lies between the people of different levels of the features
+    (Goodman and Kruskal's tau).
+
+    Parameters
+    ----------
+    level : (n,) int
+        Level of each kind of people of each place.
+    codes : (n, n_columns) int
+        Their levels of the features.
+    sizes : sequence of int
+        Levels of each feature.
+    weight : (n,)
+        Number of people.
+    most : int
+        Features to look at together.
+
+    Examples
+    --------
+    >>> age = np.array([0, 1, 2, 3])
+    >>> found = telling_columns(age // 2, np.column_stack([[0, 0, 1, 0], age]), (2, 4), np.ones(4), 1)
+    >>> found.columns, found.untold
+    ((1,), 0.0)
+    """
+    n_levels, share = int(level.max()) + 1, weight / weight.sum()
+    spread = 1.0 - float((np.bincount(level, share) ** 2).sum())
+    chosen: tuple[int, ...] = ()
+    told, kind, n_kinds = 0.0, np.zeros(len(level), dtype=np.int64), 1
+    while spread > 0.0 and len(chosen) < min(most, len(sizes)):
+        tried = {}
+        for j in set(range(len(sizes))) - {*chosen}:
+            both = np.bincount((kind * sizes[j] + codes[:, j]) * n_levels + level, share, n_kinds * sizes[j] * n_levels)
+            both = both.reshape(-1, n_levels)
+            whole = both.sum(axis=1)
+            held = float((both[whole > 0] ** 2 / whole[whole > 0, None]).sum())
+            tried[j] = 1.0 - (1.0 - held) / spread
+        best = max(sorted(tried), key=lambda j: tried[j])
+        if tried[best] < told + TOLD:
+            break
+        chosen, told = (*chosen, best), tried[best]
+        kind, n_kinds = kind * sizes[best] + codes[:, best], n_kinds * sizes[best]
+    return Telling(tuple(sorted(chosen)), float(np.clip(1.0 - told, 0.0, 1.0)))

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse, special
 
-from crosslevel.ecological.persons.group_rates import parts_at, rates_over
-from crosslevel.ecological.persons.model import Kinds, symmetric_root
+from crosslevel.ecological.persons.model import Kinds, parts_at, rates_over, symmetric_root
 from crosslevel.ecological.persons.survey import SurveyRows, onehot
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray, IntArray

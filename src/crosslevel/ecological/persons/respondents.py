@@ -5,7 +5,6 @@ A respondent is kept as one of n of a kind and an area, of whom k said yes; no r
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data.checks import check_counts
-from crosslevel.data.columns import as_floats, check_squares, is_categorical, plain_array
+from crosslevel.data.columns import as_floats, check_squares, plain_array
 from crosslevel.data.expressions import Expression, read_expression
 from crosslevel.data.frames import column
 from crosslevel.data.people import People
@@ -22,7 +21,7 @@ from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.sql import mask_of
 from crosslevel.data.surveys import Survey
 from crosslevel.data.totals import PlaceTotals, Totals, chain
-from crosslevel.ecological.claims import Claims, check_rows, places_of
+from crosslevel.ecological.claims import Claims, places_of
 from crosslevel.ecological.persons.survey import SurveyRows
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -30,8 +29,6 @@ from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 EVERYWHERE = -1
 """Area of respondents of whom nothing is known."""
 NO_COUNT = 1e-12
-FEW_KINDS = 20
-"""Kinds of respondents that may all be alike by chance, in two surveys or within one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +108,11 @@ def count_respondents(
         known = np.isfinite(answers[1][-1]) & (area > EVERYWHERE - 1)
         weight = [_weights(table, w) for w in one.weights] or [np.ones(table.num_rows)]
         known &= weight[0] > 0
-        said = f"Of the survey {one.name!r} " if len(surveys) > 1 else "Of the survey "
-        if not table.num_rows:
-            notes.append(f"The survey {one.name!r} has no respondents.")
         if not known.all():
-            lost = int((~np.isfinite(answers[1][-1])).sum()), int((area < EVERYWHERE).sum())
-            why = [f"{lost[0]:,} without an answer"] * bool(lost[0]) + [f"{lost[1]:,} of unknown areas"] * bool(lost[1])
+            silent, lost = int((~np.isfinite(answers[1][-1])).sum()), int((area < EVERYWHERE).sum())
             notes.append(
-                f"{said}{int((~known).sum()):,} respondent(s) were left out ({', '.join(why) or 'of weight 0'})."
+                f"Of the survey {one.name!r} {int((~known).sum()):,} respondent(s) were left out: {silent:,} without an answer, {lost:,} "
+                "of unknown areas, others of weight 0."
             )
         kept = table.filter(pa.array(known))
         n = kept.num_rows
@@ -127,10 +121,6 @@ def count_respondents(
         cell = _levels(kept, bins).astype(np.int64) @ strides if n else np.zeros(0, dtype=np.int64)
         scaled = own[0] * (size / own[0].sum()) if n else own[0]
         counts = [np.nan_to_num(v[:, known]) * scaled for v in answers]
-        alike = np.column_stack([area[known], cell, counts[0][0], counts[1][0]])
-        times = np.unique(alike, axis=0, return_counts=True)[1]
-        if len(times) >= FEW_KINDS and (again := int(np.gcd.reduce(times))) > 1:
-            notes.append(f"{said}every respondent stands there {again} times or a multiple: were rows pasted twice?")
         parts.append((np.full(n, number), area[known], cell, *counts))
         size_of.append(n)
         effective.append(size)
@@ -138,7 +128,6 @@ def count_respondents(
     k, asked = (np.concatenate([part[j] for part in parts], axis=1) for j in (3, 4))
     both, inverse = np.unique(np.column_stack([source, area, cell]), axis=0, return_inverse=True)
     inverse = inverse.reshape(-1)
-    _check_once(names, both, inverse, k[0], asked[0])
     levels = (both[:, 2][:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
     return Respondents(
         names,
@@ -159,17 +148,6 @@ def _kept(table: pa.Table, people: People) -> pa.Table:
     if people.where is None or not set(people.expression(people.where, "where").columns) <= set(table.column_names):
         return table
     return table.filter(pa.array(mask_of(table, read_expression(people.where, "where", table.schema))))
-
-
-def _check_once(names: Sequence[str], both: IntArray, inverse: IntArray, k: FloatArray, asked: FloatArray) -> None:
-    """Refuse two surveys whose respondents are the same, in whatever order; a handful may be alike by chance."""
-    counts = np.array([np.bincount(inverse, row, len(both)) for row in (k, asked)]).T
-    rows = [(both[mine, 1:], counts[mine]) for mine in (both[:, 0] == number for number in range(len(names)))]
-    for (one, (kinds, a)), (other, (same, b)) in itertools.combinations(zip(names, rows, strict=True), 2):
-        if len(kinds) >= FEW_KINDS and np.array_equal(kinds, same) and np.allclose(a, b):
-            raise InputError(
-                f"survey: {one!r} and {other!r} hold the same respondents, who would count twice; pass them once."
-            )
 
 
 def _weights(table: pa.Table, name: str) -> FloatArray:
@@ -213,12 +191,7 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
     n, stages = len(values), len(totals.trials)
     k, asked = np.zeros((stages, n)), np.zeros((stages, n))
     turnout = int(totals.turnout)  # who voted is no part of it
-    text = pa.types.is_dictionary(values.type) or is_categorical(values.type, outcome)
     if len(totals.outcomes) == 1:
-        if text and not pa.types.is_boolean(values.type):
-            raise InputError(
-                f"survey: outcome={outcome!r} is a column of {values.type}; it needs 1 for {totals.outcomes[0]!r} and 0 for the rest."
-            )
         y = as_floats(values, outcome)
         bad = np.isfinite(y) & (y != 0.0) & (y != 1.0) | np.isinf(y)
         if bad.any():
@@ -231,9 +204,7 @@ def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray,
         return k, asked
     names = [None if v is None else str(v) for v in values.to_pylist()]
     strange = sorted({v for v in names if v is not None and v not in totals.outcomes})
-    alike = {v for v in strange if v.strip().casefold() in {name.casefold() for name in totals.outcomes}}
-    strange = sorted(alike) or strange
-    if strange and (totals.exhaustive or alike or not set(names) & set(totals.outcomes)):
+    if strange and (totals.exhaustive or not set(names) & set(totals.outcomes)):
         raise InputError(
             f"survey: outcome={outcome!r} has the value {strange[0]!r}, which is none of the outcomes ({listed(totals.outcomes)}); name "
             "it as they are, or leave it missing."
@@ -273,19 +244,13 @@ def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched
     if by is None:
         return np.full(table.num_rows, EVERYWHERE, dtype=np.intp)
     column = plain_array(table, by, "survey: by")
-    if pa.types.is_nested(column.type):
+    values, number = column.to_pylist(), {v: i for i, v in enumerate(names)}
+    nested = pa.types.is_nested(column.type)
+    strange = values if nested else [v for v in dict.fromkeys(values) if v is not None and v not in number]
+    if strange and (nested or unmatched == "error"):
         raise InputError(
-            f"survey: by={by!r} is a column of {column.type}; name areas by text or numbers, as in places."
-        )
-    values = column.to_pylist()
-    number = {v: i for i, v in enumerate(names)}
-    strange = [v for v in dict.fromkeys(values) if v is not None and v not in number]
-    if strange and unmatched == "error":
-        kinds = {type(v).__name__ for v in names} ^ {type(v).__name__ for v in strange}
-        hint = " They are of different types." if kinds else ""
-        raise InputError(
-            f"survey: by={by!r} has {len(strange):,} value(s) that no place has ({listed(strange)}; places have {listed(names)}).{hint} "
-            "Name areas alike in both, leave them missing, or pass unmatched='drop'."
+            f"survey: by={by!r} names areas that no place has ({listed(strange)}; places have {listed(names)}). Name areas alike in both, "
+            "leave them missing, or pass unmatched='drop'."
         )
     found = [EVERYWHERE if v is None else number.get(v, EVERYWHERE - 1) for v in values]
     return np.array(found, dtype=np.intp)
@@ -391,7 +356,6 @@ def claimed_rows(
                 f"evidence row {claims.rows[r]}: nobody among the people is {claims.label(r)}, so the row cannot be used; correct the "
                 "query or the place, or drop the row."
             )
-    check_rows(claims, masks)
     source = np.array([first + claims.sources.index(s) for s in claims.source], dtype=np.intp)
     k, n = chain(claims.parts, claims.n, places.totals.exhaustive)
     k, n = (v[stage - int(places.totals.turnout)] for v in (k, n))

@@ -28,8 +28,15 @@ import numpy as np
 from scipy import linalg, sparse, special, stats
 
 from crosslevel.ecological.confounding import Confounding
-from crosslevel.ecological.persons.group_rates import GroupRates, parts_at, rates_over
-from crosslevel.ecological.persons.model import Effects, Kinds, cell_logits, symmetric_root
+from crosslevel.ecological.persons.model import (
+    Effects,
+    GroupRates,
+    Kinds,
+    cell_logits,
+    parts_at,
+    rates_over,
+    symmetric_root,
+)
 from crosslevel.ecological.persons.sweeps import level_rates
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray

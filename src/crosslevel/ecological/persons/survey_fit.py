@@ -18,7 +18,7 @@ from crosslevel.data.surveys import MEASURED, PublishedShares, Survey
 from crosslevel.data.totals import PlaceTotals, Totals
 from crosslevel.ecological.claims import Claims, read_evidence
 from crosslevel.ecological.persons.fitting import design_of
-from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_effects
+from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_by
 from crosslevel.ecological.persons.model import Design, Kinds, PersonsModel, observed_rate
 from crosslevel.ecological.persons.respondents import (
     Respondents,
@@ -44,8 +44,8 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-FAR_OFFSET, FAR_MOVED, FAR_SHARE = 0.5, 2.5, 0.1
-"""An offset, a move of a group in prior standard deviations, and a difference of shares that are said."""
+FAR_OFFSET, FAR_MOVED = 0.5, 2.5
+"""An offset, and a move of a group in prior standard deviations, that are said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,10 +252,10 @@ def fuse_questions(
             continue
         rate, seen = observed_rate(totals, stage), (effects.B @ fit.beta, effects.B @ fit.covariance @ effects.B.T)
         alone, kinds = (Kinds(effects, cells.codes, design.pairs, crossed) for crossed in ((), pairs_of(effects)))
-        prior = effect_prior(effects, *seen, kept_effects(model, allowance), allowance.confounding, kinds.crossed)
+        prior = effect_prior(effects, *seen, kept_by(model, allowance), allowance.confounding, kinds.crossed)
         found = fuse(kinds, prior, rate, rows, sds)
         fits.append(found)
-        plain.append(fuse(alone, effect_prior(effects, *seen, kept_effects(model, None), None, ()), rate, rows, sds))
+        plain.append(fuse(alone, effect_prior(effects, *seen, kept_by(model, None), None, ()), rate, rows, sds))
         problem, people = Likelihood(kinds, rate, rows), asked_people(totals, cells.total, stage)
         told += _describe_surveys(surveyed, totals, stage, problem, found)
         name = totals.questions[stage]
@@ -393,11 +393,4 @@ def _sentences(
             f"The survey moves {len(far)} group(s) by more than {FAR_MOVED} standard deviations of what the totals say: {names}. Codes "
             "that differ between survey and people do that too."
         )
-    unlike = [r for r in moved if r["survey_share"] and abs(r["survey_share"] - r["share"]) > FAR_SHARE]
-    if unlike:
-        names = ", ".join(
-            f"{r['column']} {r['level']} ({100 * r['survey_share']:.0f} % of respondents, {100 * r['share']:.0f} % of people)"
-            for r in unlike[:5]
-        )
-        said.append(f"Respondents are other people than those who live there: {names}; check that codes are alike.")
     return said, loud

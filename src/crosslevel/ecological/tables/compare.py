@@ -23,6 +23,8 @@ from crosslevel.typing import Progress
 METHODS = ("bounds", "neighborhood", "homogeneous", "goodman", "rxc_em", "rxc", "king", "multinomial_dirichlet")
 """Functions of ``crosslevel.ecological`` that take counts by unit; each is loaded when it is called."""
 
+TAKEN = ("counts", "pool")
+"""What a method is given, or has no place in a comparison of one district."""
 COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "count", "voters", "turnout", "people")
 
 
@@ -59,13 +61,8 @@ def compare(
     >>> both.select(group="young", outcome="yes")["estimate"].round(3).tolist()
     [0.48, 0.6]
     """
-    if isinstance(methods, str) or not isinstance(methods, Sequence | Mapping) or not methods:
-        raise InputError(f"methods={methods!r} is not a list of names; pass for example ['bounds', 'goodman'].")
-    chosen = dict(methods) if isinstance(methods, Mapping) else {name: {} for name in methods}
     level = checks.check_level(level)
-    for name in chosen:
-        if name not in METHODS:
-            raise unknown_name("methods", name, list(METHODS), "method")
+    chosen = read_methods(methods, {name: {} for name in METHODS}, TAKEN)
     tables = counts.tables
     answers, seconds = {}, {}
     with count_steps(progress, "Comparing methods", len(chosen)) as step:
@@ -136,19 +133,40 @@ def describe_comparison(answers: Mapping[str, Estimates]) -> str:
     return "comparison: " + ", ".join(said)
 
 
-def _run(name: str, counts: Counts, level: float, options: Mapping[str, Any]) -> Estimates:
+def read_methods(
+    methods: Sequence[str] | Mapping[str, Mapping[str, Any]],
+    defaults: Mapping[str, Mapping[str, Any]],
+    taken: Sequence[str],
+) -> dict[str, dict[str, Any]]:
+    """Read the methods with their options, of those in ``defaults``; one named without options has its default ones.
+
+    Options that are ``taken`` are not the caller's.
+    """
+    if isinstance(methods, str) or not isinstance(methods, Sequence | Mapping) or not methods:
+        raise InputError(f"methods={methods!r} is not a list of names; pass for example ['goodman', 'rxc'].")
+    given = dict(methods) if isinstance(methods, Mapping) else {name: defaults.get(name, {}) for name in methods}
+    for name, options in given.items():
+        if name not in defaults:
+            raise unknown_name("methods", name, list(defaults), "method")
+        if not isinstance(options, Mapping):
+            raise InputError(f"methods[{name!r}] is {options!r}, not a mapping of options; pass {{}} for none.")
+        known = [o for o in inspect.signature(getattr(ecological, name)).parameters if o not in taken]
+        for option in options:
+            if option not in known:
+                raise unknown_name(f"methods[{name!r}]", option, known, "option")
+    return {name: dict(options) for name, options in given.items()}
+
+
+def answer_by(name: str, counts: Counts, options: Mapping[str, Any], **common: Any) -> Estimates:
+    """Answer by one method, with the common options that it has; a bounded regression has no interval, and no level."""
     function: Callable[..., Estimates] = getattr(ecological, name)
-    if not isinstance(options, Mapping):
-        raise InputError(f"methods[{name!r}] is {options!r}, not a mapping of options; pass {{}} for none.")
-    if "pool" in options:
-        raise InputError("methods: pool= has no place in a comparison of one district; call rxc(pool=...) by itself.")
-    known = [o for o in inspect.signature(function).parameters if o not in ("counts", "pool")]
-    for option in options:
-        if option not in known:
-            raise unknown_name(f"methods[{name!r}]", option, known, "option")
-    # a bounded regression has no interval
-    own_level = {"level": level} if "level" in known and not options.get("bounded") else {}
+    known = inspect.signature(function).parameters
+    more = {o: v for o, v in common.items() if o in known and not (o == "level" and options.get("bounded"))}
+    return function(counts, **{**more, **options})
+
+
+def _run(name: str, counts: Counts, level: float, options: Mapping[str, Any]) -> Estimates:
     try:
-        return function(counts, **{**own_level, **options})
+        return answer_by(name, counts, options, level=level)
     except (InputError, ConvergenceError) as error:
         raise type(error)(f"methods={name!r}: {error}") from error

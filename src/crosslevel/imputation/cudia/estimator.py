@@ -264,9 +264,9 @@ class CUDIA(Imputer):
 
         Notes
         -----
-        Given the columns of X a draw is independent of everything else. An analysis of the draws may therefore use the columns of X, the
-        groups and the hidden features, and nothing more: a coefficient on a column that is not in X, or of an outcome that is not in X, is
-        drawn to zero. Put what will be regressed on, and the outcome, into X. :func:`~crosslevel.imputation.pool` compares.
+        Given the columns of people a draw is independent of everything else. An analysis of the draws may therefore use these columns, the
+        groups and the hidden features, and nothing more: a coefficient on a column that is not among them, or of such an outcome, is
+        drawn to zero. Put what will be regressed on, and the outcome, into people. :func:`~crosslevel.imputation.pool` compares.
         """
         crowd = self._crowd(people)
         with count_steps(progress, "Drawing", None, "draws") as step:

@@ -40,7 +40,7 @@ class CrossLevelImputer(Imputer):
     """Estimate, for each person, features that were published as group means only; the recommended imputer.
 
     Persons have a logistic model of what is known of them. It is fitted to the group means alone, held by a ridge that grows with
-    the number of groups (groups differ for reasons that are not in X, and more groups do not change that), and then shifted by one
+    the number of groups (groups differ for reasons that no column tells, and more groups do not change that), and then shifted by one
     constant per group, so that every published mean is met exactly. Intervals come from the same ridge.
 
     Parameters
@@ -233,9 +233,9 @@ class CrossLevelImputer(Imputer):
 
         Notes
         -----
-        Given the columns of X a draw is independent of everything else. An analysis of the draws may therefore use the columns of X, the
-        groups and the hidden features, and nothing more: a coefficient on a column that is not in X, or of an outcome that is not in X, is
-        drawn to zero. Put what will be regressed on, and the outcome, into X. :func:`~crosslevel.imputation.pool` compares.
+        Given the columns of people a draw is independent of everything else. An analysis of the draws may therefore use these columns, the
+        groups and the hidden features, and nothing more: a coefficient on a column that is not among them, or of such an outcome, is
+        drawn to zero. Put what will be regressed on, and the outcome, into people. :func:`~crosslevel.imputation.pool` compares.
         """
         check_is_fitted(self, "hidden_")
         n_draws, rng = self._read_draws(n_draws, random_state)

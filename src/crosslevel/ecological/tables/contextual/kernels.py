@@ -17,6 +17,8 @@ from crosslevel.numerics.small_matrices import invert
 from crosslevel.typing import FloatArray
 
 A = FloatArray
+Room = tuple[A, A, A, A, A]  # p, L, inverse, e and w, in which one unit after the other is worked out
+Data = tuple[A, A, A, A]  # x, y, H, F
 
 EXTRA = 0.5
 """Added to the diagonal of the multinomial variance, so that a unit without one of the outcomes keeps a proper variance."""
@@ -40,8 +42,9 @@ def _shares(eta: A, b: float, H: A, F: A, i: int, p: A) -> None:
 
 
 @njit(**JIT)
-def _solve(p: A, x: A, y: A, i: int, phi: float, L: A, inverse: A, e: A, w: A) -> float:
+def _solve(room: Room, x: A, y: A, i: int, phi: float) -> float:
     """Fill the inverse of S_i, its Cholesky factor L and w = S_i^-1 e; give log|S_i| (NaN when S is not definite)."""
+    p, L, inverse, e, w = room
     R, C = p.shape
     k = C - 1
     for c in range(k):
@@ -74,11 +77,12 @@ def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A, F: A) -> tuple[fl
     n, R = x.shape
     C = y.shape[1]
     slope, g = np.zeros((R, C)), np.empty(C)
-    p, L, inverse, e, w = _room(R, C)
+    room = _room(R, C)
+    p, _, inverse, e, w = room
     value, by_phi = 0.0, 0.0
     for i in range(n):
         _shares(eta, b, H, F, i, p)
-        logdet = _solve(p, x, y, i, phi, L, inverse, e, w)
+        logdet = _solve(room, x, y, i, phi)
         if not math.isfinite(logdet):
             return np.nan, slope, np.nan
         fit = 0.0
@@ -108,13 +112,12 @@ def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A, F: A) -> tuple[fl
 
 
 @njit(**JIT)
-def _expected(
-    eta: A, b: float, phi: float, x: A, y: A, H: A, F: A, i: int, room: tuple[A, A, A, A, A], cell: A
-) -> None:
+def _expected(eta: A, b: float, phi: float, data: Data, i: int, room: Room, cell: A) -> None:
     """Fill cell (R, C) with the expected inner table of unit i."""
-    p, L, inverse, e, w = room
+    x, y, H, F = data
+    p, _, _, _, w = room
     _shares(eta, b, H, F, i, p)
-    _solve(p, x, y, i, phi, L, inverse, e, w)
+    _solve(room, x, y, i, phi)
     R, C = cell.shape
     for r in range(R):
         wp = 0.0
@@ -125,7 +128,7 @@ def _expected(
 
 
 @njit(**JIT)
-def _room(R: int, C: int) -> tuple[A, A, A, A, A]:
+def _room(R: int, C: int) -> Room:
     """Make the arrays that one unit after the other is worked out in: p, L, inverse, e and w."""
     return np.empty((R, C)), np.empty((C, C)), np.zeros((C, C)), np.zeros(C), np.zeros(C)
 
@@ -135,7 +138,7 @@ def expected_cells(eta: A, b: float, phi: float, x: A, y: A, H: A, F: A, cells: 
     """Fill cells (n, R, C) with the expected inner tables given both margins."""
     room = _room(x.shape[1], y.shape[1])
     for i in range(len(x)):
-        _expected(eta, b, phi, x, y, H, F, i, room, cells[i])
+        _expected(eta, b, phi, (x, y, H, F), i, room, cells[i])
 
 
 @njit(**JIT)
@@ -146,7 +149,7 @@ def expected_tables(etas: A, bs: A, phis: A, x: A, y: A, H: A, F: A) -> tuple[A,
     total, square = np.zeros((n, R, C)), np.zeros((n, R, C))
     for i in range(n):
         for s in range(len(bs)):
-            _expected(etas[s], bs[s], phis[s], x, y, H, F, i, room, cell)
+            _expected(etas[s], bs[s], phis[s], (x, y, H, F), i, room, cell)
             for r in range(R):
                 for c in range(C):
                     tables[s, r, c] += cell[r, c]
@@ -160,10 +163,11 @@ def cell_variance(eta: A, b: float, phi: float, x: A, y: A, H: A, F: A) -> A:
     """Give the variance of every unit's cells given parameters: (n, R, C), in squared counts."""
     n, R, C = len(x), x.shape[1], y.shape[1]
     found, v = np.empty((n, R, C)), np.empty(C)
-    p, L, inverse, e, w = _room(R, C)
+    room = _room(R, C)
+    p, _, inverse, _, _ = room
     for i in range(n):
         _shares(eta, b, H, F, i, p)
-        _solve(p, x, y, i, phi, L, inverse, e, w)
+        _solve(room, x, y, i, phi)
         for r in range(R):
             for c in range(C):
                 for h in range(C):

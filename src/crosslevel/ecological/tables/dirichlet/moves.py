@@ -24,6 +24,7 @@ from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
 A = FloatArray
+Two = tuple[float, float]
 Four = tuple[float, float, float, float]
 Units = tuple[A, A, A]  # m, x, T
 Kinds = tuple[A, Int64Array, A]  # factor, of, people
@@ -144,11 +145,12 @@ def sweep_units(m: A, x: A, T: A, alpha: A, factor: A, of: Int64Array, rng: Any,
 
 
 @njit(**JIT)
-def _row_density(a: A, k: int, factor: A, people: A, S: A, shape: float, rate: float) -> float:
+def _row_density(a: A, k: int, factor: A, people: A, S: A, prior: Two) -> float:
     """Give the log density of log alpha_r given its betas, leaving out what only other entries than the k-th change.
 
     ``people`` (K,) and ``S`` (C,) are the rows of this group: units of each composition, and sums of factor * log beta.
     """
+    shape, rate = prior
     C = len(a)
     h = 0.0
     for c in range(C):
@@ -173,26 +175,26 @@ def _scaled(a: A, k: int, z: float, new: A) -> None:
 
 
 @njit(**JIT)
-def slice_alpha(a: A, k: int, factor: A, people: A, S: A, shape: float, rate: float, rng: Any, new: A) -> int:
+def slice_alpha(a: A, k: int, factor: A, people: A, S: A, prior: Two, rng: Any, new: A) -> int:
     """Renew one entry of alpha_r, or its scale, given the betas, by slice sampling with stepping out."""
-    level = _row_density(a, k, factor, people, S, shape, rate) + math.log(rng.random())
+    level = _row_density(a, k, factor, people, S, prior) + math.log(rng.random())
     width = 2.0 / math.sqrt(people.sum() + 1.0)
     low = -width * rng.random()
     high = low + width
     for _ in range(SHRINKS):
         _scaled(a, k, low, new)
-        if _row_density(new, k, factor, people, S, shape, rate) < level:
+        if _row_density(new, k, factor, people, S, prior) < level:
             break
         low -= width
     for _ in range(SHRINKS):
         _scaled(a, k, high, new)
-        if _row_density(new, k, factor, people, S, shape, rate) < level:
+        if _row_density(new, k, factor, people, S, prior) < level:
             break
         high += width
     for _ in range(SHRINKS):
         z = low + (high - low) * rng.random()
         _scaled(a, k, z, new)
-        if _row_density(new, k, factor, people, S, shape, rate) >= level:
+        if _row_density(new, k, factor, people, S, prior) >= level:
             for c in range(len(a)):
                 a[c] = new[c]
             return 0
@@ -216,7 +218,7 @@ def _norm(a: float, factor: A, others: A, people: A) -> float:
 
 @njit(**JIT)
 def interweave(
-    units: Units, alpha: A, kinds: Kinds, r: int, c: int, edge: A, prior: tuple[float, float], step: float, rng: Any
+    units: Units, alpha: A, kinds: Kinds, at: tuple[int, int], edge: A, prior: Two, step: float, rng: Any
 ) -> int:
     """Move alpha_rc together with every beta_irc below its edge, (beta / edge)^alpha being held; give the acceptances.
 
@@ -229,6 +231,7 @@ def interweave(
     m, x, T = units
     factor, of, people = kinds
     shape, rate = prior
+    r, c = at
     n, R = x.shape
     C = T.shape[1]
     others = np.zeros(len(factor))
@@ -295,20 +298,13 @@ def interweave(
 
 @njit(**JIT)
 def advance(
-    units: Units,
-    alpha: A,
-    kinds: Kinds,
-    edge: A,
-    step: A,
-    prior: tuple[float, float],
-    sweeps: int,
-    adapt: bool,
-    rng: Any,
+    units: Units, alpha: A, kinds: Kinds, moves: tuple[A, A], prior: Two, sweeps: int, adapt: bool, rng: Any
 ) -> tuple[float, int]:
     """Run sweeps over units and alpha in place; give the acceptance of interweaving and the number of slices lost.
 
-    ``edge`` (R, C, n) and ``step`` (R, C) belong to :func:`interweave`; with ``adapt`` the steps are tuned on the way.
+    ``moves`` are the edge (R, C, n) and the step (R, C) of :func:`interweave`; with ``adapt`` the steps are tuned on the way.
     """
+    edge, step = moves
     m, x, T = units
     factor, of, people = kinds
     R, C = alpha.shape
@@ -318,9 +314,9 @@ def advance(
         lost += sweep_units(m, x, T, alpha, factor, of, rng, S)
         for r in range(R):
             for k in range(-1, C):
-                lost += slice_alpha(alpha[r], k, factor, people[r], S[r], prior[0], prior[1], rng, new)
+                lost += slice_alpha(alpha[r], k, factor, people[r], S[r], prior, rng, new)
             for c in range(C):
-                times = interweave(units, alpha, kinds, r, c, edge[r, c], prior, step[r, c], rng)
+                times = interweave(units, alpha, kinds, (r, c), edge[r, c], prior, step[r, c], rng)
                 accepted += times
                 if adapt:
                     step[r, c] = min(step[r, c] * math.exp(0.05 * (times - ACCEPT * TRIES)), 3.0)

@@ -106,12 +106,13 @@ def sample_posterior(
     begun = time.perf_counter()
     seeds = np.random.SeedSequence(plan.seed).spawn(plan.chains)
     slots = int(np.clip(UNIT_BYTES / (X.size * T.shape[1] * 8), *UNIT_DRAWS)) // plan.chains + 1
-    chains = [_Chain.start(X, T, prior, effect, np.random.default_rng(seed), slots) for seed in seeds]
+    given = _Given.read(X, T, effect, slots)
+    chains = [_Chain.start(given, prior, np.random.default_rng(seed)) for seed in seeds]
     draws = plan.draws
     _run(chains, plan.warmup, draws, progress)
     while True:
-        cells = np.stack([np.array(chain.cells) for chain in chains])
-        alpha = np.stack([np.array(chain.alphas) for chain in chains])
+        cells = np.stack([np.array(chain.seen.cells) for chain in chains])
+        alpha = np.stack([np.array(chain.seen.alphas) for chain in chains])
         followed = [v.reshape(*v.shape[:2], -1) for v in (np.log(alpha), cells)]
         found = diagnose(np.concatenate(followed, axis=2), sum(chain.lost for chain in chains))
         if found.converged or 2 * draws > plan.max_draws:
@@ -119,15 +120,15 @@ def sample_posterior(
         draws *= 2
         _run(chains, plan.warmup, draws, progress)
     total = draws * plan.chains
-    mean = np.sum([chain.total for chain in chains], axis=0) / total
-    square = np.sum([chain.square for chain in chains], axis=0) / total
+    mean = np.sum([chain.seen.total for chain in chains], axis=0) / total
+    square = np.sum([chain.seen.square for chain in chains], axis=0) / total
     return Posterior(
         alpha=alpha,
         cells=cells,
         mean=mean,
         sd=np.sqrt(np.maximum(square - mean**2, 0.0)),
-        units=np.stack([table for chain in chains for table in chain.units]),
-        slope=_slope(cells, np.stack([np.array(chain.scores) for chain in chains])),
+        units=np.stack([table for chain in chains for table in chain.seen.units]),
+        slope=_slope(cells, np.stack([np.array(chain.seen.scores) for chain in chains])),
         diagnostics=found,
         acceptance=float(np.mean([chain.acceptance for chain in chains])),
         seconds=time.perf_counter() - begun,
@@ -140,25 +141,40 @@ def _slope(cells: FloatArray, scores: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("kt,ktrc->rc", scores - scores.mean(), off) / scores.size)
 
 
-@dataclass(eq=False)
-class _Chain:
-    """One chain: its state, and what it has seen."""
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What all chains share: data, prior and what follows from them."""
 
     x: FloatArray
     T: FloatArray
     X: FloatArray
     y: FloatArray
-    prior: tuple[float, float]
-    rng: np.random.Generator
-    m: FloatArray
-    alpha: FloatArray
+    H: FloatArray
     edge: FloatArray
-    slots: int
     factor: FloatArray
     of: npt.NDArray[np.int64]
-    H: FloatArray
     people: FloatArray
-    step: FloatArray
+    slots: int
+
+    @classmethod
+    def read(cls, X: FloatArray, T: FloatArray, effect: ContextualEffect, slots: int) -> _Given:
+        """Prepare the units."""
+        N, t = X.sum(axis=1, keepdims=True), T / T.sum(axis=1, keepdims=True)
+        x = X / N
+        error = np.sqrt((T + 0.5) * (N - T + 0.5).clip(0.5) / (N + 1) ** 3)  # of the observed outcome shares
+        # units of one composition are counted together: without a contextual effect that is one row, and alpha needs no pass over the units
+        kinds, of = np.unique(effect.factor(), axis=0, return_inverse=True)
+        of = of.ravel().astype(np.int64)  # its shape differs between versions of numpy
+        people = np.zeros((X.shape[1], len(kinds)))
+        np.add.at(people.T, of, X > 0)
+        edge = np.minimum(1.0, error[:, None, :] / np.maximum(x, 1e-12)[:, :, None])
+        return cls(x, T, X, t * N, effect.H, np.ascontiguousarray(edge.transpose(1, 2, 0)), kinds, of, people, slots)
+
+
+@dataclass(eq=False)
+class _Seen:
+    """What a chain has seen: sums over draws of the units' tables, and draws; when room for tables is short, every other is let go."""
+
     total: FloatArray
     square: FloatArray
     alphas: list[FloatArray] = field(default_factory=list)
@@ -166,80 +182,61 @@ class _Chain:
     scores: list[float] = field(default_factory=list)
     units: list[FloatArray] = field(default_factory=list)
     stride: int = 1
+
+
+@dataclass(eq=False)
+class _Chain:
+    """One chain: its state, and what it has seen."""
+
+    given: _Given
+    prior: tuple[float, float]
+    rng: np.random.Generator
+    m: FloatArray
+    alpha: FloatArray
+    step: FloatArray
+    seen: _Seen
     warmed: int = 0
     acceptance: float = 0.0
     lost: int = 0
 
     @classmethod
-    def start(
-        cls,
-        X: FloatArray,
-        T: FloatArray,
-        prior: tuple[float, float],
-        effect: ContextualEffect,
-        rng: np.random.Generator,
-        slots: int,
-    ) -> _Chain:
+    def start(cls, given: _Given, prior: tuple[float, float], rng: np.random.Generator) -> _Chain:
         """Begin at alphas from the prior and groups that all behave like their unit."""
-        N, C = X.sum(axis=1, keepdims=True), T.shape[1]
-        x, t = X / N, T / T.sum(axis=1, keepdims=True)
-        start = 0.98 * t + 0.02 / C
-        error = np.sqrt((T + 0.5) * (N - T + 0.5).clip(0.5) / (N + 1) ** 3)  # of the observed outcome shares
-        shape = (*X.shape, C)
-        # units of one composition are counted together: without a contextual effect that is one row, and alpha needs no pass over the units
-        kinds, of = np.unique(effect.factor(), axis=0, return_inverse=True)
-        of = of.ravel().astype(np.int64)  # its shape differs between versions of numpy
-        people = np.zeros((X.shape[1], len(kinds)))
-        np.add.at(people.T, of, X > 0)
-        edge = np.minimum(1.0, error[:, None, :] / np.maximum(x, 1e-12)[:, :, None])
-        return cls(
-            x=x,
-            T=T,
-            X=X,
-            y=t * N,
-            prior=prior,
-            rng=rng,
-            m=x[:, :, None] * start[:, None, :],
-            alpha=np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0),
-            edge=np.ascontiguousarray(edge.transpose(1, 2, 0)),
-            slots=slots,
-            factor=kinds,
-            of=of,
-            H=effect.H,
-            people=people,
-            step=np.full(shape[1:], 0.2),
-            total=np.zeros(shape),
-            square=np.zeros(shape),
-        )
+        C = given.T.shape[1]
+        shape = (*given.X.shape, C)
+        m = given.x[:, :, None] * (0.98 * (given.T / given.T.sum(axis=1, keepdims=True)) + 0.02 / C)[:, None, :]
+        alpha = np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0)
+        return cls(given, prior, rng, m, alpha, np.full(shape[1:], 0.2), _Seen(np.zeros(shape), np.zeros(shape)))
 
     def forward(self, adapt: bool) -> None:
         """Make one draw's worth of sweeps."""
-        units, kinds = (self.m, self.x, self.T), (self.factor, self.of, self.people)
-        accepted, lost = advance(units, self.alpha, kinds, self.edge, self.step, self.prior, SWEEPS, adapt, self.rng)
+        g = self.given
+        units, kinds, moves = (self.m, g.x, g.T), (g.factor, g.of, g.people), (g.edge, self.step)
+        accepted, lost = advance(units, self.alpha, kinds, moves, self.prior, SWEEPS, adapt, self.rng)
         if not adapt:
-            self.acceptance += (accepted - self.acceptance) / (len(self.alphas) + 1)
+            self.acceptance += (accepted - self.acceptance) / (len(self.seen.alphas) + 1)
             self.lost += lost
 
     def keep(self) -> None:
-        """Draw inner tables and note them; when room for the units' is short, every other one is let go."""
-        tables = np.empty_like(self.m)
-        draw_tables(self.m, self.X, self.y, self.rng, tables)
-        self.total += tables
-        self.square += tables**2
-        self.cells.append(tables.sum(axis=0))
-        self.scores.append(_score(self.m, self.x, self.alpha * self.factor[self.of][:, None, :], self.H))
-        self.alphas.append(self.alpha.copy())
-        if len(self.alphas) % self.stride == 0:
-            self.units.append(tables)
-        if len(self.units) >= 2 * self.slots:
-            self.units, self.stride = self.units[1::2], 2 * self.stride
+        """Draw inner tables and note them."""
+        given, seen, tables = self.given, self.seen, np.empty_like(self.m)
+        draw_tables(self.m, given.X, given.y, self.rng, tables)
+        seen.total += tables
+        seen.square += tables**2
+        seen.cells.append(tables.sum(axis=0))
+        seen.scores.append(_score(self.m, given.x, self.alpha * given.factor[given.of][:, None, :], given.H))
+        seen.alphas.append(self.alpha.copy())
+        if len(seen.alphas) % seen.stride == 0:
+            seen.units.append(tables)
+        if len(seen.units) >= 2 * given.slots:
+            seen.units, seen.stride = seen.units[1::2], 2 * seen.stride
 
     def run(self, warmup: int, draws: int, stop: threading.Event) -> None:
         """Go on until there are that many draws, or somebody says stop."""
         while not stop.is_set() and self.warmed < warmup:
             self.forward(adapt=True)
             self.warmed += 1
-        while not stop.is_set() and len(self.alphas) < draws:
+        while not stop.is_set() and len(self.seen.alphas) < draws:
             self.forward(adapt=False)
             self.keep()
 
@@ -265,6 +262,6 @@ def _run(chains: list[_Chain], warmup: int, draws: int, progress: Progress | Non
                     future.result()
                 running = list(left)
                 if tell is not None:
-                    tell(sum(chain.warmed + len(chain.alphas) for chain in chains), planned)
+                    tell(sum(chain.warmed + len(chain.seen.alphas) for chain in chains), planned)
         finally:
             stop.set()

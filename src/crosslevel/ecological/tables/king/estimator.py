@@ -61,8 +61,8 @@ def king(
 
     Parameters
     ----------
-    groups, outcomes : dataframe or array
-        Counts, units x 2 groups and units x 2 outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
+    counts : Counts
+        With two groups and two outcomes.
     means : mapping of group to column(s), optional
         Columns of the data, numbers, on which the mean share of a group depends. They are centered. With the composition itself
         among them the shares may depend on it, but then the totals say little about the shares.
