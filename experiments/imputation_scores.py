@@ -240,5 +240,4 @@ def tabulate(rows: Mapping[str, FloatArray], y: FloatArray, cells: Cells, n_grou
         provenance=Provenance.of(call="evaluate(...)"),
         diagnostics={"people": len(y), "groups": n_groups, "distinct_rows": len(cells.X), "means_of": means_of},
         warnings=(SHARED,) if means_of == "sample" else (),
-        kind="imputation_scores",
     )

@@ -187,16 +187,6 @@ def slopes(evil=""):
     return build(columns, ["feature", "column", "term"], kind="slopes", half=0.4)
 
 
-def imputation_scores(evil=""):
-    columns = {
-        "method": ["naive group mean", f"guess{evil}", "full information"], "estimate": [-0.68, -0.65, -0.6],
-        "gain": [0.0, 0.03, 0.08], "gain_error": [0.0, 0.01, 0.01], "lift": [0.0, 0.4, 1.0], "auc": [0.5, 0.6, 0.7],
-        "brier": [0.25, 0.24, 0.2], "intercept": [0.0, 0.1, 0.0], "slope": [1.0, 1.3, 1.0], "uses_truth": [False, False, True],
-    }  # fmt: skip
-    told = {"people": 700, "groups": 21}
-    return build(columns, ["method"], kind="imputation_scores", half=0.01, diagnostics=told)
-
-
 def comparison(evil=""):
     cells = [
         (g, o, m) for g in (f"young{evil}", "old") for o in ("yes", "no") for m in ("bounds", "goodman", f"rxc{evil}")
@@ -277,7 +267,7 @@ KINDS = {
     f.__name__: f
     for f in (
         effects, effects_by_place, at_rows, bands, labels, classes, coverage, curve, bins, areas, imputed, clusters, published,
-        slopes, imputation_scores, comparison, surveyed, cells, margin, context, validation, bag_sizes, subgroups,
+        slopes, comparison, surveyed, cells, margin, context, validation, bag_sizes, subgroups,
     )
 }  # fmt: skip
 """Name -> a function that builds a table."""

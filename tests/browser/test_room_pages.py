@@ -21,7 +21,7 @@ GROUPS = {
     "krls": ("effects", "at_rows", "bands"),
     "distribution": ("labels", "classes", "coverage"),
     "binned": ("curve", "bins", "areas"),
-    "imputation": ("imputed", "published", "slopes", "clusters", "imputation_scores"),
+    "imputation": ("imputed", "published", "slopes", "clusters"),
     "tables": ("comparison", "cells", "margin", "context"),
     "places": ("validation", "bag_sizes", "subgroups", "effects_by_place"),
 }

@@ -17,6 +17,7 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.answers import Drawn, Setting, answer
 from crosslevel.ecological.confounding import SHIPPED
+from crosslevel.ecological.contrasts import Joint
 from crosslevel.ecological.quantities import (
     Quantity,
     Rollup,
@@ -29,7 +30,6 @@ from crosslevel.ecological.subgroups import REST, Partition, Question
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.results import Estimates, Provenance
-from crosslevel.results.contrasts import Joint
 
 DRAWS = 40
 

@@ -310,11 +310,6 @@ def test_every_kind_has_three_sentences(name):
         ("classes", 1, "The likeliest class is wide for 15, narrow for 15 of 30 bags; it was right for 90 %."),
         ("imputed", 1, "They miss the truth by 0.0167 on average, the group means by 0.0567."),
         ("published", 1, "Of 40 published means, each held out and predicted from the others, predictions are off by"),
-        (
-            "imputation_scores",
-            1,
-            "Without the truth the best is guess: a mean log-likelihood of -0.65, which is 0.03 more than",
-        ),
         ("bag_sizes", 1, "There are 8 to 45 effective people in a bag, 80 people in all."),
         ("bins", 1, "On average they differ by 2 from the naive answer (area_weighted)."),
         ("validation", 2, "12 of 12 contain the truth, which is known here."),

@@ -13,7 +13,7 @@ from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shad
 from crosslevel.charts.densities import distributions_chart
 from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import BLUE, GRAY, ORANGE
+from crosslevel.charts.style import GRAY, ORANGE
 from crosslevel.charts.words import MOST_POINTS, describe_sample, fifths, sampled, with_level
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError
@@ -244,45 +244,3 @@ def _levels(values: list[Any], rows: Any) -> list[str | None]:
         return words
     kept = set(sorted(counts, key=lambda w: (-counts[w], w))[: MOST_LEVELS - 1])
     return [w if w is None or w in kept else OTHER for w in words]
-
-
-def gains_chart(scores: Estimates) -> list[Chart]:
-    """Describe what each way to impute gains on the naive answer, and whether its probabilities are calibrated."""
-    gain, error, slope, intercept = (
-        np.asarray(scores[n], dtype=np.float64) for n in ("gain", "gain_error", "slope", "intercept")
-    )
-    sources = ["available without it", "uses the truth"]
-    cells = cells_of(scores).with_columns(
-        gain=gain,
-        gain_low=gain - 1.96 * error,
-        gain_high=gain + 1.96 * error,
-        slope=slope,
-        intercept=intercept,
-        source=[sources[int(u)] for u in scores["uses_truth"].astype(bool)],
-    )
-    color = Shade("source", names=True, domain=sources, range=[BLUE, GRAY])
-    names = Axis(names="label")
-    marks = [
-        Mark("rule", 0.0, color=GRAY),
-        Mark("interval", "gain_low", x2="gain_high", color=color),
-        Mark("dot", "gain", color=color),
-    ]
-    gains = cells.chart(
-        "gains",
-        "What is gained on the answer that needs no method",
-        "Gain in the mean log-likelihood of a person, with its 95 % interval over persons. Gray rows use the truth: bounds that nobody "
-        "reaches without it.",
-        [Panel(marks, Axis("gain in mean log-likelihood of a person"), names)],
-        words={"gain_low": "gain, from", "gain_high": "gain, to"},
-    )
-    calibration = cells.chart(
-        "calibration",
-        "Are imputed probabilities calibrated?",
-        "Slope and intercept of a logistic regression of the truth on the logit of each method's probabilities; dashed lines are where "
-        "calibrated ones lie. A slope above 1 says that they differ too little between people. No interval.",
-        [
-            Panel([Mark("rule", at, color=GRAY), Mark("dot", name)], Axis(f"{name} ({at:g} when calibrated)"), names)
-            for name, at in (("slope", 1.0), ("intercept", 0.0))
-        ],
-    )
-    return [gains, calibration]

@@ -9,7 +9,7 @@ from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Atlas, Chart
 from crosslevel.charts.curves import context_chart, curve_chart
 from crosslevel.charts.densities import margins_chart
-from crosslevel.charts.effects import at_rows_charts, effects_charts, gains_chart
+from crosslevel.charts.effects import at_rows_charts, effects_charts
 from crosslevel.charts.heat import clusters_chart, transfers_chart
 from crosslevel.charts.intervals import methods_chart, rows_chart
 from crosslevel.charts.map_charts import map_charts, place_key, sure_charts
@@ -81,7 +81,6 @@ KINDS: dict[str, Callable[[Estimates], list[Chart]]] = {
     "contextual_variance": lambda e: [context_chart(e), rows_chart(e, fixed=[e.keys[0]])],
     "coverage": lambda e: [coverage_chart(e)],
     "effects": effects_charts,
-    "imputation_scores": gains_chart,
     "imputed": lambda e: [imputed_chart(e)],
     "labels": lambda e: [labels_chart(e)],
     "margins": _margins,

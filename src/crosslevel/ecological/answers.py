@@ -11,11 +11,11 @@ import numpy as np
 from crosslevel.data.frames import FrameKind
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.confounding import Confounding
+from crosslevel.ecological.contrasts import Joint
 from crosslevel.ecological.quantities import Block, Sums, facts, goodman_rates, quantities
 from crosslevel.ecological.subgroups import Partition, Question, Rollup
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-from crosslevel.results.contrasts import Joint
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, IntArray
 

@@ -325,7 +325,7 @@ def _close(drawn: Mapping[str, Any]) -> None:
 
 def _picture(estimates: Estimates) -> Any:
     """Draw the first chart of a result's kind; a row per estimate where it has none of its own."""
-    if "method" in estimates.keys and estimates.kind != "imputation_scores":
+    if "method" in estimates.keys:
         return methods(estimates, max_cells=MOST_CELLS)
     if estimates.kind not in KINDS or estimates.kind == "cells":
         return intervals(estimates, max_rows=LONGEST)

@@ -82,7 +82,7 @@ class Section:
     def sentences(self) -> list[str]:
         """Three plain sentences: what was asked, what was found, how sure."""
         said = sentences_of(self.parts[0])
-        beside = [e for e in self.parts[1:] if e.kind in ("published", "imputation_scores")]
+        beside = [e for e in self.parts[1:] if e.kind == "published"]
         return [*said[:2], " ".join([said[2], *(sentences_of(e)[1] for e in beside)])]
 
 

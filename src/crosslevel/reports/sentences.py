@@ -36,7 +36,7 @@ _FLAXMAN = "Flaxman, Wang and Smola (2015), Who supported Obama in 2012? Ecologi
 CITATIONS = {
     **dict.fromkeys(("labels", "classes", "coverage"), _BAYESIAN),
     **dict.fromkeys(("effects", "pointwise_effects"), _KRLS),
-    **dict.fromkeys(("imputed", "clusters", "published", "slopes", "imputation_scores"), _CUDIA),
+    **dict.fromkeys(("imputed", "clusters", "published", "slopes"), _CUDIA),
     "binned": _BINNED,
     "bag_sizes": _FLAXMAN,
     "surveyed": "Gelman and Little (1997), Poststratification into many categories using hierarchical logistic regression, Survey "
@@ -278,26 +278,6 @@ def _published(found: Estimates) -> tuple[str, str, str]:
     )
 
 
-def _scores(found: Estimates) -> tuple[str, str, str]:
-    gain, uses = _numbers(found, "gain"), found["uses_truth"].astype(bool)
-    rows = np.flatnonzero(~uses)
-    best = int(rows[np.argmax(gain[rows])])
-    z = 1.96 * float(found["gain_error"][best])
-    base = str(found["method"][int(np.flatnonzero(gain == 0.0)[0])])
-    top = "saturated x + group" if base == "x" else "full information"
-    lift = float(found["lift"][best])
-    way = f" and {100 * lift:.0f} % of the way to {top}" if np.isfinite(lift) else ""
-    d = found.diagnostics
-    return (
-        f"How much closer to the truth are imputed values than answers that need no method? {count(len(found), 'method')}, scored on "
-        f"{d.get('people', 0):,} people of {d.get('groups', 0):,} groups.",
-        f"Without the truth the best is {found['method'][best]}: a mean log-likelihood of {number(float(found['estimate'][best]))}, "
-        f"which is {number(float(gain[best]))} more than {base}{way}.",
-        f"That gain has the 95 % interval {span(float(gain[best]) - z, float(gain[best]) + z)} over persons; rows that use the truth "
-        "are bounds nobody can reach without it.",
-    )
-
-
 def _bag_sizes(found: Estimates) -> tuple[str, str, str]:
     size, people = _numbers(found, "estimate"), _numbers(found, "people")
     few = int((size < FEW).sum())
@@ -312,7 +292,7 @@ def _bag_sizes(found: Estimates) -> tuple[str, str, str]:
 
 _OWN: dict[str, Callable[[Estimates], Sequence[str]]] = {
     "bag_sizes": _bag_sizes, "classes": _labels, "clusters": _imputed, "coverage": _coverage, "effects": _effects,
-    "imputation_scores": _scores, "imputed": _imputed, "labels": _labels, "pointwise_effects": _pointwise,
+    "imputed": _imputed, "labels": _labels, "pointwise_effects": _pointwise,
     "published": _published, "slopes": _imputed,
 }  # fmt: skip
 

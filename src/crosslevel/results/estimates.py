@@ -19,7 +19,6 @@ from crosslevel.data.frames import KINDS, FrameKind, from_arrow, to_arrow
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import display, forms, wide
-from crosslevel.results.contrasts import Joint, compare
 from crosslevel.results.provenance import Provenance
 from crosslevel.results.scores import scorecard
 from crosslevel.results.table import (
@@ -91,7 +90,7 @@ class Estimates:
         What the rows are, in one word ("estimates", "effects", "bins"); charts choose by it what to show.
     draws : numpy.ndarray of shape (n_draws, n_rows) or None
         Posterior draws of ``estimate``, a column per row of the table.
-    joint : Joint or None
+    joint : object or None
         What :meth:`contrast` compares; in memory only.
 
     Examples
@@ -125,7 +124,7 @@ class Estimates:
     title: str = ""
     kind: str = "estimates"
     draws: npt.NDArray[np.float64] | None = None
-    joint: Joint | None = None
+    joint: Any = None
 
     _unsaved = ("joint",)
 
@@ -418,7 +417,12 @@ class Estimates:
         Estimates
             With the key ``against``.
         """
-        return compare(self, kind, reference)
+        if self.joint is None:
+            raise InputError(
+                "contrast needs the joint draws of the subgroups, which neither a file nor a printed table holds and other methods do not "
+                "make; call it on what estimate() gave."
+            )
+        return self.joint.compare(self, kind, reference)
 
     def equals(self, other: object) -> bool:
         """Tell whether the other is the same answer, to the last bit of every number and word."""

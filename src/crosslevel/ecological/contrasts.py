@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from crosslevel.results.estimates import Estimates
 
 KINDS = ("difference", "ratio")
 
@@ -39,17 +36,14 @@ class Joint:
         """Keep some rows."""
         return replace(self, draws=self.draws[:, rows], model=None if self.model is None else self.model[:, rows])
 
+    def compare(self, estimates: Estimates, kind: str, reference: object) -> Estimates:
+        """Compare subgroups within each place or roll-up: every one with the reference, or each pair once."""
+        return _compare(self, estimates, kind, reference)
 
-def compare(estimates: Estimates, kind: str, reference: object) -> Estimates:
-    """Compare subgroups within each place or roll-up: every one with the reference, or each pair once."""
+
+def _compare(joint: Joint, estimates: Estimates, kind: str, reference: object) -> Estimates:
     if kind not in KINDS:
         raise unknown_name("kind", kind, KINDS, "contrast")
-    joint = estimates.joint
-    if joint is None:
-        raise InputError(
-            "contrast needs the joint draws of the subgroups, which neither a file nor a printed table holds and other methods do not "
-            "make; call it on what estimate() gave."
-        )
     labels = _labels(estimates, joint.levels)
     one, two = _pairs(estimates, labels, joint.levels, reference)
 
