@@ -257,25 +257,6 @@ def test_a_memory_map_is_checked(tmp_path):
         Bags(np.load(path, mmap_mode="r"), [0, 3])
 
 
-def test_membership_probabilities_make_a_bag_for_every_place_and_group():
-    rng = np.random.default_rng(0)
-    p, w = rng.uniform(0, 1, 40), rng.uniform(0.5, 2, 40)
-    p[:5] = 1.0  # surely of one group
-    people = {"town": ["a", "b"] * 20, "age": rng.normal(size=40), "w": w, "left": p, "right": 1 - p}
-    found = Bags.from_frame(people, by="town", weight="w", probabilities={"L": "left", "R": "right"})
-    assert found.keys.tolist() == [("a", "L"), ("a", "R"), ("b", "L"), ("b", "R")]
-    here = np.array(people["town"]) == "a"
-    np.testing.assert_allclose(found[0].weights, (w * p)[here])
-    np.testing.assert_allclose(found.mean()[1, 0], np.average(people["age"][here], weights=(w * (1 - p))[here]))
-    assert found.sizes.tolist() == [20, 17, 20, 18]
-    numbered = Bags.from_frame(people, by="town", weight="w", probabilities={1: "left", 2: "right"})
-    assert numbered.keys.tolist() == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
-    with pytest.raises(InputError):
-        Bags.from_frame({**people, "group": people["town"]}, by="town", probabilities=["left", "right"])
-    with pytest.raises(InputError):
-        Bags.from_frame({**people, "right": (1 - p) / 2, "left": p / 2}, by="town", probabilities=["left", "right"])
-
-
 def test_frames_in_a_list_are_matched_by_the_names_of_columns_and_rows():
     first = pd.DataFrame({"age": [30.0, 50.0], "income": [1.0, 3.0]})
     bags = Bags.from_list([first, first[["income", "age"]]], weights=[pd.Series([3.0, 1.0], index=[1, 0]), [1.0, 3.0]])

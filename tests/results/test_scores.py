@@ -53,23 +53,12 @@ def test_missing_pairs_are_left_out():
     assert scores.scorecard([1.0], [np.nan], [np.nan], [1.0], 0.9)["interval_score"] is None
 
 
-def test_wrong_cells_of_moved_people():
-    true = np.array([[50.0, 50.0], [80.0, 20.0]])
-    moved = true + np.array([[10, -10], [-10, 10]])
-    assert scores.wrong_cell_share(true, true) == 0.0
-    assert scores.wrong_cell_share(moved, true) == pytest.approx(100 * 20 / 200)
-    assert scores.wrong_cell_share([[0.0, 200.0]], [[200.0, 0.0]]) == 100.0
-
-
 @pytest.mark.parametrize(
     "call",
     [
         lambda: scores.rmse([1.0], [1.0, 2.0]),
         lambda: scores.mae([np.nan], [1.0]),
         lambda: scores.rmse([], []),
-        lambda: scores.wrong_cell_share([1.0], [0.0]),
-        lambda: scores.wrong_cell_share([1.0], [[1.0]]),
-        lambda: scores.wrong_cell_share([-1.0], [1.0]),
         lambda: scores.interval_score([0], [1], [0], 95),
     ],
 )

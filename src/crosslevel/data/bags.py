@@ -7,7 +7,7 @@ array indexing (also ``bags[index, ...]``) work as on an array whose rows are ba
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, overload
 
@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
-from crosslevel.data.cells import by_probability
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.members import MemberColumn, encode_members, learn_members
 from crosslevel.data.signatures import checked
@@ -127,7 +126,6 @@ class Bags:
         by: str | Sequence[str],
         columns: Sequence[str] | None = None,
         weight: str | None = None,
-        probabilities: Mapping[str, str] | Sequence[str] | None = None,
         *,
         categorical: Sequence[str] | None = None,
         missing: str | None = None,
@@ -145,11 +143,6 @@ class Bags:
             Columns to keep; all but ``by`` and ``weight`` when not given. Text becomes a column of 0 and 1 for each level.
         weight : str, optional
             The column of survey weights.
-        probabilities : sequence of str, or mapping of group to column, optional
-            Columns with the probability that a person belongs to each group, as made from surnames and addresses; every row must add
-            up to 1. There is a bag for each place and group, and ``group`` is the last part of its key: a person stands in the bag of
-            every group, weighted by the probability. Such bags are mixtures. Where a column differs between groups beyond what predicts
-            membership, the bags of two groups are more alike than the groups are.
         categorical : sequence of str, optional
             Columns of numbers that are codes.
         missing : {"error", "drop", "indicate"}, default "error"
@@ -165,15 +158,8 @@ class Bags:
         >>> bags = Bags.from_frame(people, by="region", weight="w")
         >>> bags.keys.tolist(), bags.columns, bags.effective_sizes.tolist()
         (['a', 'b'], ('age',), [1.0, 2.0])
-        >>> people = {"region": ["a", "a"], "age": [30, 60], "young": [0.75, 0.25], "old": [0.25, 0.75]}
-        >>> bags = Bags.from_frame(people, by="region", probabilities=["young", "old"])
-        >>> bags.keys.tolist(), bags.mean().ravel().tolist()
-        ([('a', 'old'), ('a', 'young')], [52.5, 37.5])
         """
         table = frames.to_arrow(people, "people")
-        if probabilities is not None:
-            divided = by_probability(table, by, columns, weight, probabilities)
-            return cls.from_frame(*divided, categorical=categorical, missing=missing, like=like)
         if table.num_rows == 0:
             raise InputError("people has no rows; pass at least one person.")
         names = frames.as_names(by, "by")

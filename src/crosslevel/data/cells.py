@@ -7,14 +7,13 @@ gives :class:`Cells`, with the share of every cell in every group: what is done 
 categorical columns a country has a few hundred of them, whatever the number of its people.
 
 Used by the imputers and KRLS; means and spreads of an outcome within cells are KRLS's own, on top of ``equal_rows``. People of a stream
-are learned in :mod:`crosslevel.data.people_columns` and counted by place in :mod:`crosslevel.data.place_cells`. People whose group is known
-only as probabilities stand once in every possible group (``by_probability``).
+are learned in :mod:`crosslevel.data.people_columns` and counted by place in :mod:`crosslevel.data.place_cells`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from crosslevel.data import checks, frames
+from crosslevel.data import frames
 from crosslevel.data.columns import (
     UNKNOWN,
     Category,
@@ -32,7 +31,7 @@ from crosslevel.data.columns import (
     is_categorical,
     plain_array,
 )
-from crosslevel.errors import CrosslevelWarning, InputError, listed
+from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
 LARGEST_KEY = 2**22
@@ -372,74 +371,3 @@ def _first(codes: Int64Array, n: int) -> Int64Array:
     first = np.empty(n, dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return first
-
-
-GROUP = "group"
-"""The key of groups that are known as membership probabilities."""
-ROUNDING = 0.005
-"""How far the probabilities of a person may be from one in sum: that of a few columns rounded to three decimals."""
-
-
-def by_probability(
-    table: pa.Table,
-    by: str | Sequence[str],
-    columns: Sequence[str] | None,
-    weight: str | None,
-    probabilities: Mapping[str, str] | Sequence[str],
-) -> tuple[pa.Table, list[str], Sequence[str] | None, str]:
-    """Repeat every person in each possible group: the table, its keys, the columns to keep and the column of weights."""
-    groups, P = read_probabilities(table, probabilities)
-    used = list(probabilities.values()) if isinstance(probabilities, Mapping) else list(probabilities)
-    names = [*frames.as_names(by, "by"), GROUP]
-    given = {
-        "by": names[:-1],
-        "columns": list(columns or ()),
-        "weight": [weight] if weight else [],
-        "people": table.column_names,
-    }
-    for argument, own in given.items():
-        clash = [n for n in own if n == GROUP or (n in used and argument != "people")]
-        if clash:
-            raise InputError(
-                f"{argument} has the column {clash[0]!r}, which probabilities= reads or makes; rename it or leave it out."
-            )
-    person, group = np.nonzero(P)
-    w = np.ones(len(P)) if weight is None else checks.check_weights(frames.column(table, weight, "weight"), "weight")
-    made = table.drop_columns([*dict.fromkeys(used), *([weight] if weight else [])]).take(pa.array(person))
-    made = made.append_column(GROUP, pa.array([groups[k] for k in group.tolist()], pa.string()))
-    share = weight or "membership weight"
-    return made.append_column(share, pa.array(w[person] * P[person, group])), names, columns, share
-
-
-def read_probabilities(
-    people: pa.Table, probabilities: Mapping[str, str] | Sequence[str]
-) -> tuple[tuple[str, ...], FloatArray]:
-    """Read membership probabilities: names of the groups, and (n_people, n_groups) with rows that add up to one.
-
-    Examples
-    --------
-    >>> read_probabilities(pa.table({"a": [0.2, 1.0], "b": [0.8, 0.0]}), ["a", "b"])[1].tolist()
-    [[0.2, 0.8], [1.0, 0.0]]
-    """
-    pairs = probabilities.items() if isinstance(probabilities, Mapping) else ((name, name) for name in probabilities)
-    named = {str(group): column for group, column in pairs}
-    if isinstance(probabilities, str) or len(named) < 2:
-        raise InputError(
-            f"probabilities={probabilities!r} names {len(named)} group(s); name the columns of at least two."
-        )
-    frames.check_columns(people, list(named.values()), "probabilities")
-    P = np.column_stack([frames.column(people, column, "probabilities") for column in named.values()])
-    bad = ~((P >= 0) & (P <= 1))
-    if bad.any():
-        i, j = (int(k) for k in np.argwhere(bad)[0])
-        raise InputError(
-            f"probabilities[{list(named)[j]!r}] has {P[i, j]:g} in row {i}; probabilities lie between 0 and 1."
-        )
-    off = np.abs(P.sum(axis=1) - 1) > ROUNDING
-    if off.any():
-        i = int(np.argmax(off))
-        raise InputError(
-            f"probabilities do not add up to 1 in {int(off.sum()):,} row(s), first in row {i}: {P[i].sum():.4g} ({listed(named)}); "
-            "add the column of the other groups, or divide each row by its sum."
-        )
-    return tuple(named), P / P.sum(axis=1, keepdims=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.checks import as_numbers, check_counts, check_level
+from crosslevel.data.checks import as_numbers, check_level
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
@@ -115,25 +115,6 @@ def interval_score(
     lo, hi, t, w = _complete(low=low, high=high, truth=truth, weight=w)
     outside = np.maximum(lo - t, 0.0) + np.maximum(t - hi, 0.0)
     return float(np.average(hi - lo + 2.0 / alpha * outside, weights=w))
-
-
-def wrong_cell_share(est_counts: npt.ArrayLike, true_counts: npt.ArrayLike) -> float:
-    """Which percentage of the people is in the wrong cell of the table: 50 · Σ|est - true| / Σ true?
-
-    With equal totals, moving one person to another cell changes two cells by one, hence 50 and not 100.
-
-    Examples
-    --------
-    >>> wrong_cell_share([[30, 20], [10, 40]], [[20, 30], [20, 30]])
-    20.0
-    """
-    est = check_counts(est_counts, "est_counts")
-    true = check_counts(true_counts, "true_counts")
-    if est.shape != true.shape:
-        raise InputError(f"est_counts has shape {est.shape} and true_counts {true.shape}; pass the same cells in both.")
-    if not true.sum() > 0:
-        raise InputError("true_counts is zero in every cell; there is nobody to be in a wrong one.")
-    return float(50.0 * np.abs(est - true).sum() / true.sum())
 
 
 def scorecard(

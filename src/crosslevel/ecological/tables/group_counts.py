@@ -22,12 +22,14 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
-from crosslevel.data.cells import read_probabilities
 from crosslevel.data.columns import check_squares
 from crosslevel.data.memberships import MembershipCounts
 from crosslevel.ecological.tables.raking import rake
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
+
+ROUNDING = 0.005
+"""How far the probabilities of a person may be from one in sum: that of a few columns rounded to three decimals."""
 
 DRAWS = 100
 
@@ -213,3 +215,37 @@ def _note(counts: FloatArray, covariance: FloatArray, people: int, s: float, sca
         f"Only rxc carries this into its intervals{unlisted}. They hold if the probabilities are right on average. Weighting "
         "people's own outcomes by them instead is biased wherever the outcome depends on the group beyond what predicts membership."
     )
+
+
+def read_probabilities(
+    people: pa.Table, probabilities: Mapping[str, str] | Sequence[str]
+) -> tuple[tuple[str, ...], FloatArray]:
+    """Read membership probabilities: names of the groups, and (n_people, n_groups) with rows that add up to one.
+
+    Examples
+    --------
+    >>> read_probabilities(pa.table({"a": [0.2, 1.0], "b": [0.8, 0.0]}), ["a", "b"])[1].tolist()
+    [[0.2, 0.8], [1.0, 0.0]]
+    """
+    pairs = probabilities.items() if isinstance(probabilities, Mapping) else ((name, name) for name in probabilities)
+    named = {str(group): column for group, column in pairs}
+    if isinstance(probabilities, str) or len(named) < 2:
+        raise InputError(
+            f"probabilities={probabilities!r} names {len(named)} group(s); name the columns of at least two."
+        )
+    frames.check_columns(people, list(named.values()), "probabilities")
+    P = np.column_stack([frames.column(people, column, "probabilities") for column in named.values()])
+    bad = ~((P >= 0) & (P <= 1))
+    if bad.any():
+        i, j = (int(k) for k in np.argwhere(bad)[0])
+        raise InputError(
+            f"probabilities[{list(named)[j]!r}] has {P[i, j]:g} in row {i}; probabilities lie between 0 and 1."
+        )
+    off = np.abs(P.sum(axis=1) - 1) > ROUNDING
+    if off.any():
+        i = int(np.argmax(off))
+        raise InputError(
+            f"probabilities do not add up to 1 in {int(off.sum()):,} row(s), first in row {i}: {P[i].sum():.4g} ({listed(named)}); "
+            "add the column of the other groups, or divide each row by its sum."
+        )
+    return tuple(named), P / P.sum(axis=1, keepdims=True)
