@@ -26,8 +26,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import crosslevel as cl
-from crosslevel.data.cells import Cells, sums
+from crosslevel.data.cells import sums
 from crosslevel.errors import ConvergenceError
+from crosslevel.imputation.cells import Cells
 from crosslevel.imputation.design import Design, learn_design
 from crosslevel.imputation.inputs import read_fit, read_rows
 from crosslevel.imputation.match_means import match

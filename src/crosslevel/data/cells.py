@@ -1,10 +1,8 @@
-"""A table in memory as a matrix, and its equal rows counted once as cells.
+"""A table in memory as a matrix, and its equal rows.
 
 ``learn_table(table, categorical)`` tells numbers from factors; ``read_matrix(table, columns)`` gives plain numbers and level codes, NaN
 where missing; ``read_codes(table, column)`` the codes of one factor. ``equal_rows(X)`` numbers the distinct rows in ascending order (NaN
-equals NaN and comes last; add 0.0 to make -0.0 equal 0.0); ``gather(X, group, weight)`` also counts people by distinct row and group and
-gives :class:`Cells`, with the share of every cell in every group: what is done per person is then done per distinct row. With
-categorical columns a country has a few hundred of them, whatever the number of its people.
+equals NaN and comes last; add 0.0 to make -0.0 equal 0.0).
 
 Used by the imputers and KRLS; means and spreads of an outcome within cells are KRLS's own, on top of ``equal_rows``. People of a stream
 are learned in :mod:`crosslevel.data.people_columns` and counted by place in :mod:`crosslevel.data.place_cells`.
@@ -14,13 +12,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import sparse
 
 from crosslevel.data import frames
 from crosslevel.data.columns import (
@@ -189,79 +185,6 @@ def warn_outside(
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Distinct rows, and distinct pairs of a row and a group.
-
-    Attributes
-    ----------
-    X : (C, d)
-        The distinct rows, in ascending order of their columns; NaN, which equals NaN here, is a missing value.
-    row : (n,) int
-        Cell of each person.
-    pair : (n,) int
-        Pair of each person.
-    pair_cell : (M,) int
-        Cell of each pair; pairs are in ascending order of cell, then of groups.
-    pair_group : (M, L) int
-        Group of each pair in each of L partitions.
-    count : (M,)
-        People in each pair.
-    weight : (M,)
-        Sum of their weights; the count when there are none.
-    weight_squared : (M,)
-        Sum of their squared weights.
-    """
-
-    X: FloatArray
-    row: IntArray
-    pair: IntArray
-    pair_cell: IntArray
-    pair_group: IntArray
-    count: FloatArray
-    weight: FloatArray
-    weight_squared: FloatArray
-
-    def _rows_of_people(self) -> dict[str, int]:
-        return {"X": len(self.X)}
-
-    def without_people(self) -> Cells:
-        """The same counts, without the order of people."""
-        nobody = np.empty(0, dtype=np.intp)
-        return replace(self, row=nobody, pair=nobody)
-
-    def shares(self, partition: int = 0, n_groups: int | None = None) -> sparse.csr_array:
-        """Give W, (P, C): the weighted share of each cell in each group of a partition; rows sum to one.
-
-        Examples
-        --------
-        >>> cells = gather(np.array([[0.0], [1.0], [1.0]]), np.array([0, 0, 1]))
-        >>> cells.shares().toarray()
-        array([[0.5, 0.5],
-               [0. , 1. ]])
-        """
-        group = self.pair_group[:, partition]
-        n = int(group.max(initial=-1)) + 1 if n_groups is None else n_groups
-        total = np.bincount(group, self.weight, n)
-        share = self.weight / np.maximum(total[group], 1e-300)
-        return sparse.csr_array((share, (group, self.pair_cell)), shape=(n, len(self.X)))
-
-    def sizes(self, partition: int = 0, n_groups: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Count people, and effective people (Σw)² / Σw², in each group of a partition, (P,) each.
-
-        Examples
-        --------
-        >>> cells = gather(np.zeros((3, 1)), np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0]))
-        >>> cells.sizes()
-        (array([2., 1.]), array([1.6, 1. ]))
-        """
-        group = self.pair_group[:, partition]
-        n = int(group.max(initial=-1)) + 1 if n_groups is None else n_groups
-        people = sums(group, self.count, n)
-        total, squares = np.bincount(group, self.weight, n), np.bincount(group, self.weight_squared, n)
-        return people, total**2 / np.maximum(squares, 1e-300)
-
-
 def sums(index: IntArray, values: FloatArray, n: int) -> FloatArray:
     """Add up the values of equal index, (n,).
 
@@ -294,46 +217,6 @@ def equal_rows(X: FloatArray) -> tuple[IntArray, IntArray]:
         row = _combine(row, _codes(X[:, j]))
     row, n_cells = _rank(row)
     return row.astype(np.intp), _first(row, n_cells).astype(np.intp)
-
-
-def gather(X: FloatArray, group: IntArray, weight: FloatArray | None = None) -> Cells:
-    """Gather equal rows, and equal rows of equal groups.
-
-    Parameters
-    ----------
-    X : (n, d)
-        Numbers and codes; NaN where missing.
-    group : (n,) or (n, L) int
-        Group of each person in each partition, counted from 0.
-    weight : (n,), optional
-        Survey weights.
-
-    Examples
-    --------
-    >>> cells = gather(np.array([[1.0, 2.0], [0.0, 2.0], [1.0, 2.0]]), np.array([0, 0, 1]))
-    >>> cells.X.tolist(), cells.row.tolist(), cells.pair_cell.tolist(), cells.pair_group[:, 0].tolist()
-    ([[0.0, 2.0], [1.0, 2.0]], [1, 0, 1], [0, 1, 1], [0, 0, 1])
-    """
-    groups = np.asarray(group, dtype=np.intp).reshape(len(X), -1)
-    row, first_of_cell = equal_rows(X)
-    pair: Int64Array = row
-    for j in range(groups.shape[1]):
-        pair = _combine(pair, groups[:, j])
-    pair, n_pairs = _rank(pair)
-    first_of_pair = _first(pair, n_pairs)
-    count = np.bincount(pair, minlength=n_pairs).astype(np.float64)
-    w = count if weight is None else sums(pair, weight, n_pairs)
-    squares = count if weight is None else sums(pair, weight**2, n_pairs)
-    return Cells(
-        X=np.ascontiguousarray(X[first_of_cell], dtype=np.float64),
-        row=row,
-        pair=pair.astype(np.intp),
-        pair_cell=row[first_of_pair].astype(np.intp),
-        pair_group=groups[first_of_pair],
-        count=count,
-        weight=w,
-        weight_squared=squares,
-    )
 
 
 def _codes(values: FloatArray) -> Int64Array:

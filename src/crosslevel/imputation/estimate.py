@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
-from crosslevel.data.cells import Cells, warn_outside
+from crosslevel.data.cells import warn_outside
 from crosslevel.data.columns import Category
 from crosslevel.data.people import People
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.imputation.cells import Cells
 from crosslevel.imputation.inputs import Rows, Schema, read_rows
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray, RandomState

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from crosslevel.data import frames
 from crosslevel.data.audit import audit
-from crosslevel.data.cells import Cells, gather, learn_table, read_matrix, sums
+from crosslevel.data.cells import learn_table, read_matrix, sums
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.people import People
@@ -25,6 +25,7 @@ from crosslevel.data.people_columns import check_rows
 from crosslevel.data.places import Places
 from crosslevel.data.sql import quoted
 from crosslevel.errors import CrosslevelWarning, InputError, listed
+from crosslevel.imputation.cells import Cells, gather
 from crosslevel.imputation.design import MOST_LEVELS
 from crosslevel.imputation.kinds import Kinds, count_kinds
 from crosslevel.imputation.published import Partition, Published, check_range, read_means

@@ -6,14 +6,11 @@ What needs no order of people (a fit to cells) can be given these rows in their 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.cells import Cells
 from crosslevel.data.people import People
 from crosslevel.data.sql import quoted
 from crosslevel.errors import InputError, TooManyKindsError
@@ -68,23 +65,3 @@ def count_kinds(people: People, columns: Sequence[str]) -> Kinds:
     k = len(columns)
     count, weight, squared = (found.column(k + i).to_numpy() for i in range(3))
     return Kinds(found.select(range(k)), count, weight, squared)
-
-
-def people_mark(cells: Cells) -> str:
-    """Give a text that is the same for the same people in any order, by which a fit knows its own again.
-
-    Examples
-    --------
-    >>> from crosslevel.data.cells import gather
-    >>> X, group = np.array([[1.0], [2.0], [2.0]]), np.array([0, 0, 1])
-    >>> own = people_mark(gather(X, group))
-    >>> own == people_mark(gather(X[::-1], group[::-1])), own == people_mark(gather(X[:2], group[:2]))
-    (True, False)
-    """
-    digest = hashlib.sha256()
-    weight = cells.weight.astype(np.float32)  # sums in another order differ in the last digits
-    for part in (cells.X, cells.pair_cell, cells.pair_group, cells.count, weight):
-        values = np.asarray(part, dtype=np.float64)
-        digest.update(repr(values.shape).encode())
-        digest.update(np.where(np.isnan(values), np.nan, values + 0.0).tobytes())
-    return digest.hexdigest()

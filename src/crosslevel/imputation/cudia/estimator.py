@@ -18,6 +18,7 @@ from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.data.sql import quoted
 from crosslevel.errors import ConvergenceError, InputError, listed
+from crosslevel.imputation.cells import people_mark
 from crosslevel.imputation.cudia.chain import DRAWS, run_chain
 from crosslevel.imputation.cudia.fit import METHODS, fit_problem
 from crosslevel.imputation.cudia.impute import (
@@ -35,7 +36,6 @@ from crosslevel.imputation.cudia.mixture import EDGE, identify, leave_one_out, m
 from crosslevel.imputation.cudia.model import Parameters, build, check_choices
 from crosslevel.imputation.estimate import Imputer, naive_means, subgroups
 from crosslevel.imputation.inputs import FEWEST_GROUPS, UNSURE, keep_inputs, keep_warnings, read_fit
-from crosslevel.imputation.kinds import people_mark
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState, Step

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from crosslevel.data.cells import Cells, sums, warn_outside
+from crosslevel.data.cells import sums, warn_outside
 from crosslevel.data.columns import Category, Number
+from crosslevel.imputation.cells import Cells
 from crosslevel.imputation.cudia.families import recode
 from crosslevel.imputation.cudia.mixture import LOGIT_SD, Design, designs_of, identifiability, responsibilities
 from crosslevel.imputation.cudia.model import (

@@ -14,10 +14,10 @@ from crosslevel.data.people import People
 from crosslevel.data.places import Places
 from crosslevel.data.signatures import checked
 from crosslevel.errors import unknown_name
+from crosslevel.imputation.cells import people_mark
 from crosslevel.imputation.design import check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
 from crosslevel.imputation.inputs import count_cells, keep_inputs, keep_warnings, read_fit, read_rows
-from crosslevel.imputation.kinds import people_mark
 from crosslevel.imputation.persons.hidden import (
     class_probabilities,
     describe_warnings,

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import special
 
 from crosslevel.data import checks
-from crosslevel.data.cells import Cells
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.imputation.cells import Cells
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.inputs import FEWEST_GROUPS, UNSURE, Inputs, Rows, read_range
 from crosslevel.imputation.match_means import draw_bernoulli, draw_means, inverse_link, match

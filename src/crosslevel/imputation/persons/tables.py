@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from crosslevel.data.cells import Cells
+from crosslevel.imputation.cells import Cells
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.estimate import naive_means
 from crosslevel.imputation.inputs import Schema

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from crosslevel.data.cells import gather
 from crosslevel.data.patterns import missing_codes
+from crosslevel.imputation.cells import gather
 
 
 def _people(n=400, seed=0):
