@@ -19,7 +19,6 @@ from crosslevel.binned.regions.polygons import Polygons as Polygons
 from crosslevel.binned.regions.simplices import Simplices as Simplices
 from crosslevel.data.audit import audit as audit
 from crosslevel.data.bags import Bags as Bags
-from crosslevel.data.counts import Counts as Counts
 from crosslevel.data.people import People as People
 from crosslevel.data.place_columns import GroupCounts as GroupCounts
 from crosslevel.data.places import Means as Means
@@ -28,6 +27,7 @@ from crosslevel.data.surveys import PublishedShares as PublishedShares
 from crosslevel.data.surveys import Survey as Survey
 from crosslevel.distribution.shrinkage.estimator import MeanShrinkage as MeanShrinkage
 from crosslevel.ecological.persons.estimator import EcologicalInference as EcologicalInference
+from crosslevel.ecological.tables.counts import Counts as Counts
 from crosslevel.embedding.embeddings import Embeddings as Embeddings
 from crosslevel.embedding.estimator import MeanEmbedding as MeanEmbedding
 from crosslevel.imputation.cudia.estimator import CUDIA as CUDIA

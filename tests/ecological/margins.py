@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from crosslevel import Counts
 from crosslevel.data import frames
-from crosslevel.data.margins import Repairs
+from crosslevel.ecological.tables.margins import Repairs
 
 REPAIRS = set(asdict(Repairs()))
 

@@ -9,9 +9,9 @@ from typing import Any
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, from_signature
 from crosslevel.cli.table import COLUMNS, GROUPS_HELP, named_columns, read_counts
-from crosslevel.data.counts import Counts
 from crosslevel.ecological import PolarizationStudy, rpv
 from crosslevel.ecological.court.rpv import METHODS, NAMED
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.errors import FileError, InputError, unknown_name
 from crosslevel.results import Estimates
 

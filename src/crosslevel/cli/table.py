@@ -14,9 +14,9 @@ from crosslevel import ecological
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, from_classes, from_signature, read_pairs, spelled
 from crosslevel.data import frames
-from crosslevel.data.counts import Counts
 from crosslevel.ecological import among_voters, compare, turnout
 from crosslevel.ecological.tables.compare import METHODS, side_by_side
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.results import Estimates
 

@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import frames, patterns
 from crosslevel.data.bags import Bags
-from crosslevel.data.counts import Counts
 from crosslevel.data.expressions import kind_of
 from crosslevel.data.people import People
 from crosslevel.data.place_columns import GroupCounts
@@ -224,6 +223,14 @@ class Sheet:
         return int(self.only(f"count(case when {condition} then 1 end)", source))
 
 
+@runtime_checkable
+class Audited(Protocol):
+    """A noun of one room, which says itself what its columns are."""
+
+    def sheets(self) -> list[Sheet]:
+        """Say what its columns are."""
+
+
 def audit(*nouns: Any) -> Audit:
     """List what looks wrong in data: codes of missing values, totals among rows, names spelled in two ways, and the like.
 
@@ -231,7 +238,7 @@ def audit(*nouns: Any) -> Audit:
 
     Parameters
     ----------
-    nouns : People, GroupCounts, Places, Counts, Survey, PublishedShares, Counts, Bags, dataframe or path
+    nouns : People, GroupCounts, Places, Survey, PublishedShares, Counts, Bags, dataframe or path
         Those that go into one fit belong in one call: a survey is compared with the people, and these with the totals.
 
     Returns
@@ -280,12 +287,8 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
             table = People(places.table, by=places.by, columns=())
             whole = one.weight or places.population
             found.append(Sheet("groups", table, groups, whole, shared=one.weight is not None))
-        elif isinstance(one, Counts):
-            units = People(one.table, by=one.unit, columns=one.covariates)
-            for side, whole in (("groups", one.total_groups), ("outcomes", one.total_outcomes)):
-                if one.columns[side]:
-                    parts_of = (tuple(one.columns[side]),)
-                    found.append(Sheet(f"counts of {side}", units, parts_of, whole, shared=whole is not None))
+        elif isinstance(one, Audited):
+            found += one.sheets()
         elif isinstance(one, Survey):
             roles = {one.outcome, *one.weights}
             columns = [n for n in one.table.column_names if n not in roles and n != one.by]
@@ -295,12 +298,6 @@ def _sheets(nouns: Iterable[Any]) -> list[Sheet]:
             named = places or Places(one.table, by=one.subgroup)
             counted = {*(named.outcomes or ()), named.successes, named.trials} <= {*one.table.column_names, None}
             found += [_of_places("published shares", one.table, named)] if counted else []
-        elif isinstance(one, Counts):
-            sides = [side for side in (one.groups, one.outcomes) if isinstance(side, Mapping)]
-            parts = tuple(tuple(name for names in side.values() for name in names) for side in sides)
-            shared = one.total_groups is not None or one.total_outcomes is not None
-            people = People(one.table, by=one.keys or None, columns=one.covariates)
-            found.append(Sheet("counts", people, parts, shared=shared))
         elif isinstance(one, Bags):
             values = one.values[:FIRST_ROWS] if one.stored else one.values
             table = pa.table({name: values[:, j] for j, name in enumerate(one.columns)})

@@ -1,6 +1,5 @@
 """Public names of this package and where each is defined; :mod:`crosslevel.lazy` loads them from here."""
 
-from crosslevel.data.memberships import MembershipCounts as MembershipCounts
 from crosslevel.ecological.court.choice import candidate_of_choice as candidate_of_choice
 from crosslevel.ecological.court.polarization import margin as margin
 from crosslevel.ecological.court.polarization import polarization as polarization
@@ -24,3 +23,4 @@ from crosslevel.ecological.tables.goodman import goodman as goodman
 from crosslevel.ecological.tables.group_counts import group_counts as group_counts
 from crosslevel.ecological.tables.king.estimator import king as king
 from crosslevel.ecological.tables.king.iterated import king_iterated as king_iterated
+from crosslevel.ecological.tables.memberships import MembershipCounts as MembershipCounts

@@ -12,7 +12,6 @@ import pytest
 from tests.ecological.margins import counted
 
 from crosslevel import Counts, ecological
-from crosslevel.data.margins import cell_bounds
 from crosslevel.ecological.tables.answer_cells import answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     benchmark,
@@ -25,6 +24,7 @@ from crosslevel.ecological.tables.assumptions.bias import (
     slope_to_move,
 )
 from crosslevel.ecological.tables.assumptions.robustness import SLOPE, sensitivity
+from crosslevel.ecological.tables.margins import cell_bounds
 from crosslevel.errors import InputError
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"

@@ -14,7 +14,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.data.counts import Columns, Counts
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
@@ -28,6 +27,7 @@ from crosslevel.ecological.court.study import (
     summarize,
 )
 from crosslevel.ecological.tables.compare import TAKEN, answer_by, read_methods
+from crosslevel.ecological.tables.counts import Columns, Counts
 from crosslevel.ecological.tables.layout import describe_call
 from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.margins import UnitTables
-from crosslevel.data.shares import OTHER
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.choice import UNDETERMINED, candidate_of_choice, describe_probability
 from crosslevel.ecological.court.polarization import margin, polarization
 from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.voters import among_voters, turnout
 from crosslevel.ecological.tables.compare import side_by_side
+from crosslevel.ecological.tables.margins import UnitTables
+from crosslevel.ecological.tables.shares import OTHER
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray

@@ -11,8 +11,8 @@ from numbers import Real
 
 import numpy as np
 
-from crosslevel.data.counts import Counts
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates

@@ -12,9 +12,9 @@ import numpy as np
 
 from crosslevel import ecological
 from crosslevel.data import checks
-from crosslevel.data.counts import Counts
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.layout import describe_call
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance

@@ -12,8 +12,8 @@ from numbers import Real
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.data.counts import Counts
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.errors import ConvergenceError, InputError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crosslevel.data import checks, frames
-from crosslevel.data.counts import Counts
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 

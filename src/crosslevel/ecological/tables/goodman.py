@@ -13,12 +13,12 @@ import scipy.linalg
 import scipy.optimize
 
 from crosslevel.data import checks, frames
-from crosslevel.data.counts import Counts
-from crosslevel.data.margins import UnitTables
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.quantities import goodman_fit
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.layout import Answer, lay_out
+from crosslevel.ecological.tables.margins import UnitTables
 from crosslevel.errors import listed
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.columns import check_squares
-from crosslevel.data.memberships import MembershipCounts
+from crosslevel.ecological.tables.memberships import MembershipCounts
 from crosslevel.ecological.tables.raking import rake
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.counts import Counts
-from crosslevel.data.margins import UnitTables
+from crosslevel.ecological.tables.counts import Counts
+from crosslevel.ecological.tables.margins import UnitTables
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 

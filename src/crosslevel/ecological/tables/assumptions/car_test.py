@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.data.counts import Counts
-from crosslevel.data.margins import UnitTables
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.covariates import covariates_of
 from crosslevel.ecological.tables.layout import describe_call
+from crosslevel.ecological.tables.margins import UnitTables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, RandomState

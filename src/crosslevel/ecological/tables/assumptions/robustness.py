@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from crosslevel.data.counts import Counts
 from crosslevel.ecological.tables.answer_cells import AnsweredUnits, answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     Benchmark,
@@ -20,6 +19,7 @@ from crosslevel.ecological.tables.assumptions.bias import (
     slope_to_move,
     within_group,
 )
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.covariates import covariates_of_answer
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslevel.data.margins import UnitTables
 from crosslevel.ecological.tables.contextual.pooling import District
+from crosslevel.ecological.tables.margins import UnitTables
 from crosslevel.errors import listed
 from crosslevel.typing import FloatArray
 

@@ -10,8 +10,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.data.counts import Counts
-from crosslevel.data.margins import UnitTables
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import curvature_test
@@ -33,9 +31,11 @@ from crosslevel.ecological.tables.contextual.intervals import (
 )
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts
 from crosslevel.ecological.tables.contextual_effect import read_slope
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.covariates import covariates_of
 from crosslevel.ecological.tables.group_counts import membership_variance
 from crosslevel.ecological.tables.layout import INTERVAL, Answer, lay_out
+from crosslevel.ecological.tables.margins import UnitTables
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.data.counts import Counts
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.contextual_effect import (
@@ -20,6 +19,7 @@ from crosslevel.ecological.tables.contextual_effect import (
     predicted_by_composition,
     read_slope,
 )
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
 from crosslevel.ecological.tables.layout import Answer, lay_out
 from crosslevel.errors import ConvergenceError

@@ -11,14 +11,14 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks, frames
-from crosslevel.data.counts import Counts
-from crosslevel.data.margins import UnitTables
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
 from crosslevel.ecological.tables.king.mode import SMALLEST_SPREAD, Mode, find_mode
 from crosslevel.ecological.tables.king.simulation import ParameterDraws, draw_parameters, draw_units, expected_units
 from crosslevel.ecological.tables.layout import Answer, lay_out
+from crosslevel.ecological.tables.margins import UnitTables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.data.counts import Counts
-from crosslevel.data.margins import UnitTables
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
+from crosslevel.ecological.tables.counts import Counts
 from crosslevel.ecological.tables.king.estimator import PRIOR, fit_king, four, two_shares
 from crosslevel.ecological.tables.layout import Answer, lay_out
+from crosslevel.ecological.tables.margins import UnitTables
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crosslevel.data.margins import MARGIN_TOLERANCE
+from crosslevel.ecological.tables.margins import MARGIN_TOLERANCE
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 

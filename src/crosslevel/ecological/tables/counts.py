@@ -11,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import frames
+from crosslevel.data.audit import Sheet
 from crosslevel.data.checks import check_counts, read_list
-from crosslevel.data.margins import (
+from crosslevel.data.people import People
+from crosslevel.data.places import read_table
+from crosslevel.ecological.tables.margins import (
     Repairs,
     UnitTables,
     balanced,
@@ -22,9 +25,8 @@ from crosslevel.data.margins import (
     without_excess,
     without_missing,
 )
-from crosslevel.data.memberships import MembershipCounts
-from crosslevel.data.places import read_table
-from crosslevel.data.shares import Side, by_total, refuse_shares
+from crosslevel.ecological.tables.memberships import MembershipCounts
+from crosslevel.ecological.tables.shares import Side, by_total, refuse_shares
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 
@@ -319,6 +321,16 @@ class Counts:
     def describe(self) -> str:
         """Write this as a call, for a provenance."""
         return f"crosslevel.Counts(counts, {', '.join(f'{n}={v!r}' for n, v in self.roles().items())})"
+
+    def sheets(self) -> list[Sheet]:
+        """Say what an audit looks at: both margins, each with its total."""
+        units = People(self.table, by=self.unit, columns=self.covariates)
+        totals = {"groups": self.total_groups, "outcomes": self.total_outcomes}
+        return [
+            Sheet(f"counts of {side}", units, (tuple(self.columns[side]),), whole, shared=whole is not None)
+            for side, whole in totals.items()
+            if self.columns[side]
+        ]
 
     def summary(self) -> str:
         """Write units, groups, outcomes and totals on one screen."""

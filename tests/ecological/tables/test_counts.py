@@ -15,8 +15,8 @@ import pytest
 from tests.ecological.margins import counted
 
 from crosslevel import Counts, audit, ecological
-from crosslevel.data.shares import rounding_of
 from crosslevel.ecological.tables.covariates import covariates_of
+from crosslevel.ecological.tables.shares import rounding_of
 from crosslevel.errors import FileError, InputError
 
 UNITS = ["a", "b", "c"]
