@@ -285,8 +285,7 @@ class KRLS(RegressorMixin, EffectReports):
         self.loo_, self.loo_curve_ = solution.loo * unit, found.curve * [1.0, unit]
         self.r2_, self.r2_ame_ = model.r2, r2_of_averages(model, self._effects, self.average_effects_)
         self.convergence_ = {"converged": True, "penalty_at_limit": found.bound, "penalties_tried": len(found.curve)}
-        told = {**dict(zip(given.encoding.names, given.X.T, strict=True)), "y": given.y}
-        codes = describe_codes(told, "X, y")
+        codes = describe_codes(dict(zip(given.encoding.names, given.X.T, strict=True), y=given.y), "X, y")
         urgent = [*codes, *model.describe(), *describe_overlap(self._effects, model.kernel.Z, cells.m)]
         for sentence in urgent:
             warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
