@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosslevel.data.totals import chain, read_places
-from crosslevel.ecological.matching import check_people, match_places
+from crosslevel.data.places import chain, check_people, match_places, read_places
 from crosslevel.errors import InputError
 
 TOWNS = {"town": ["b", "a", "c"], "yes": [3, 5, 0], "no": [6, 4, 2], "all": [9, 9, 2], "everybody": [10, 20, 2]}

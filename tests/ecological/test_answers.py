@@ -11,9 +11,9 @@ import pytest
 from scipy import special
 
 from crosslevel import People, Places
+from crosslevel.data.places import Totals
 from crosslevel.data.simulate import nation
 from crosslevel.data.simulate.nation import Nation
-from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.answers import Drawn, Setting, answer
 from crosslevel.ecological.confounding import SHIPPED

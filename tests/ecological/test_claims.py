@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from crosslevel.data.places import read_places
 from crosslevel.data.surveys import PublishedShares
-from crosslevel.data.totals import read_places
 from crosslevel.ecological.claims import read_evidence
 from crosslevel.errors import InputError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from crosslevel.data.totals import Totals, chain
+from crosslevel.data.places import Totals, chain
 from crosslevel.ecological.quantities import facts, quantities, summing
 
 Q, PARTS, DRAWS = 12, 3, 25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crosslevel import EcologicalInference
-from crosslevel.data.totals import read_places
+from crosslevel.data.places import read_places
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.covariance import Hyperparameters, read_hyperparameters
 from crosslevel.ecological.subgroups import Request, read_question

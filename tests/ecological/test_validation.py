@@ -14,8 +14,8 @@ from scipy import special, stats
 from sklearn.model_selection import KFold
 
 from crosslevel import EcologicalInference, People, Places
+from crosslevel.data.places import Totals, read_places
 from crosslevel.data.simulate import nation
-from crosslevel.data.totals import Totals, read_places
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covariance
 from crosslevel.ecological.regression.model import fit_regression

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from crosslevel.data.patterns import missing_codes
+from crosslevel.data.columns import missing_codes
 from crosslevel.imputation.cells import gather
 
 

@@ -15,9 +15,9 @@ from sklearn.base import clone
 
 import crosslevel as cl
 from crosslevel.errors import CrosslevelWarning, InputError, TooManyKindsError
-from crosslevel.imputation import kinds
+from crosslevel.imputation import cells as kinds
+from crosslevel.imputation.cells import count_kinds
 from crosslevel.imputation.inputs import read_fit
-from crosslevel.imputation.kinds import count_kinds
 
 N = 24
 RNG = np.random.default_rng(3)

@@ -10,7 +10,7 @@ import pytest
 
 import crosslevel as cl
 from crosslevel.errors import CrosslevelWarning, InputError
-from crosslevel.krls.overlap import share_alone
+from crosslevel.krls.effects import share_alone
 
 
 def world(n=300, seed=0, apart=0.0):

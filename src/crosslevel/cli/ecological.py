@@ -19,7 +19,7 @@ from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, file_stem, free_na
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
 from crosslevel.data.checks import check_level
 from crosslevel.data.expressions import read_expression
-from crosslevel.data.totals import read_places
+from crosslevel.data.places import read_places
 from crosslevel.ecological.confounding import LearnedConfounding
 from crosslevel.ecological.estimate import read_interval
 from crosslevel.ecological.subgroups import read_question, read_request

@@ -19,7 +19,8 @@ import pyarrow.csv as pacsv
 
 from crosslevel.cli.options import Given, Option, spelled
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.expressions import kind_of, read_expression
+from crosslevel.data.expressions import read_expression
+from crosslevel.data.frames import kind_of
 from crosslevel.data.progress import draw_bar
 from crosslevel.data.sql import Local, Spark, format_of, open_table, quoted
 from crosslevel.data.text_numbers import read_text_numbers

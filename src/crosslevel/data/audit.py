@@ -18,9 +18,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data import frames, patterns
+from crosslevel.data import columns, frames
 from crosslevel.data.bags import Bags
-from crosslevel.data.expressions import kind_of
+from crosslevel.data.frames import kind_of
 from crosslevel.data.people import People
 from crosslevel.data.place_columns import GroupCounts
 from crosslevel.data.places import LATITUDES, LONGITUDES, Places
@@ -329,7 +329,7 @@ def _columns(sheet: Sheet) -> Iterator[Finding]:
         if DESIGN.fullmatch(name) or _numbers_rows(sheet, name, seen):
             yield Finding("row number", sheet.column(name), seen["rows"])
         elif seen["kind"] == "number":
-            if codes := patterns.missing_codes(_ends(people, name, seen)):
+            if codes := columns.missing_codes(_ends(people, name, seen)):
                 n = sheet.hold(f"{quoted(name)} in ({', '.join(map(repr, codes))})")
                 yield Finding("missing code", sheet.column(name), n, tuple(map(int, codes)))
         elif not pa.types.is_dictionary(people.table.stored.field(name).type):
@@ -358,7 +358,7 @@ def _numbers_rows(sheet: Sheet, name: str, seen: Mapping[str, Any]) -> bool:
 
 def _ends(people: People, name: str, seen: Mapping[str, Any]) -> FloatArray:
     """Give the lowest and the highest values of a column, as often as they are there, if one of them may be a code."""
-    if not patterns.may_be_code(seen["low"], seen["high"]):
+    if not columns.may_be_code(seen["low"], seen["high"]):
         return np.zeros(0)
     x = f"cast({quoted(name)} as double)"
     kinds = f"select {x} as x, count(*) as n from people where {x} is not null group by 1"
@@ -367,11 +367,11 @@ def _ends(people: People, name: str, seen: Mapping[str, Any]) -> FloatArray:
     return np.repeat(both["x"].to_numpy(), np.minimum(both["n_max"].to_numpy(), MOST_TIMES))
 
 
-def describe_codes(columns: Mapping[str, FloatArray], noun: str) -> list[str]:
+def describe_codes(numbers: Mapping[str, FloatArray], noun: str) -> list[str]:
     """Say which columns of numbers, as a model of arrays holds them, look like codes of missing values."""
     said = []
-    for name, x in columns.items():
-        if codes := patterns.missing_codes(x):
+    for name, x in numbers.items():
+        if codes := columns.missing_codes(x):
             found = Finding("missing code", f"{noun}: {name!r}", int(np.isin(x, codes).sum()), tuple(map(int, codes)))
             said.append(found.sentence)
     return said
@@ -387,7 +387,7 @@ def _names(sheet: Sheet) -> Iterator[Finding]:
         own = sheet.places
         written |= {sheet.people.place: dict(zip(own.column(0).to_pylist(), own["n"].to_pylist(), strict=True))}
     for name, levels in written.items():
-        if alike := patterns.twins(levels):
+        if alike := columns.twins(levels):
             yield Finding("names alike", sheet.column(name), len(alike), tuple(alike))
 
 
@@ -443,11 +443,11 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
                 over = 0 if whole is None else int((parts.sum(axis=0) > (1 + WHOLE) * whole).sum())
                 if whole is not None and over > len(whole) / 2:
                     yield Finding("overlap", sheet.column(names[0]), over, (sheet.whole,))
-            if (at := patterns.total_column(parts.T)) is not None:
+            if (at := columns.total_column(parts.T)) is not None:
                 others = tuple(name for name in names if name != names[at])
                 yield Finding("total column", sheet.column(names[at]), parts.shape[1], others)
         found = np.column_stack(every)
-        totals = (patterns.total_rows(found) or patterns.subtotal_rows(found)) if len(sheet.people.keys) == 1 else []
+        totals = (columns.total_rows(found) or columns.subtotal_rows(found)) if len(sheet.people.keys) == 1 else []
         if totals:
             keys = sheet.table[sheet.people.place].take(pa.array(totals)).to_pylist()
             yield Finding("total row", sheet.column(sheet.counts[0][0]), len(totals), tuple(keys))
@@ -462,7 +462,7 @@ def _counts(sheet: Sheet) -> Iterator[Finding]:
 def _measured(sheet: Sheet, names: Sequence[str], parts: FloatArray, n: FloatArray | None) -> Iterator[Finding]:
     """Look for shares and percent in place of counts."""
     flags = any(pa.types.is_boolean(sheet.table[name].type) for name in names)
-    if (test := patterns.measure(parts, n, flags)) is not None:
+    if (test := columns.measure(parts, n, flags)) is not None:
         yield Finding(test, sheet.column(names[0]), parts.shape[1])
 
 
@@ -503,7 +503,7 @@ def _unlike(people: Sheet, places: Sheet) -> Iterator[Finding]:
     key, here = people.people.place, people.places
     weight = dict(zip(here.column(0).to_pylist(), here["weight"].to_pylist(), strict=True))
     keys = places.table[key].to_pylist()
-    lone = [name for name in patterns.twins({*weight, *keys}) if name not in weight or name not in keys]
+    lone = [name for name in columns.twins({*weight, *keys}) if name not in weight or name not in keys]
     if lone:
         yield Finding("names alike", f"people and places: {key!r}", len(lone), tuple(lone))
     if not places.counts:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crosslevel.data.frames import kind_of
 from crosslevel.errors import InputError, listed, unknown_name
 
 ALL = "all"
@@ -242,24 +243,6 @@ class _Reading:
         for node in nodes:
             if self.kind(node) not in ("number", "missing"):
                 raise self._refused(node)
-
-
-def kind_of(kind: pa.DataType) -> str:
-    """Say of what kind a column is, as expressions see it.
-
-    Examples
-    --------
-    >>> kind_of(pa.int8()), kind_of(pa.dictionary(pa.int8(), pa.string())), kind_of(pa.date32())
-    ('number', 'text', 'date')
-    """
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "number"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "text"
-    return "missing" if pa.types.is_null(kind) else "date" if pa.types.is_temporal(kind) else str(kind)
 
 
 def _named(kind: str) -> str:

@@ -392,3 +392,21 @@ def _common_name(kind: pa.DataType) -> str:
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """Say of what kind a column is, as expressions see it.
+
+    Examples
+    --------
+    >>> kind_of(pa.int8()), kind_of(pa.dictionary(pa.int8(), pa.string())), kind_of(pa.date32())
+    ('number', 'text', 'date')
+    """
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    return "missing" if pa.types.is_null(kind) else "date" if pa.types.is_temporal(kind) else str(kind)

@@ -17,8 +17,16 @@ import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from crosslevel.data.expressions import kind_of
-from crosslevel.data.frames import Groups, as_names, check_columns, frame_kind, from_arrow, group_rows, to_arrow
+from crosslevel.data.frames import (
+    Groups,
+    as_names,
+    check_columns,
+    frame_kind,
+    from_arrow,
+    group_rows,
+    kind_of,
+    to_arrow,
+)
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import IntArray

@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crosslevel.data import frames
-from crosslevel.data.expressions import Expression, kind_of
+from crosslevel.data.expressions import Expression
+from crosslevel.data.frames import kind_of
 from crosslevel.errors import EngineError, FileError, InputError, MissingExtraError, listed, nearest
 from crosslevel.typing import BoolArray
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from crosslevel.data.frames import FrameKind
-from crosslevel.data.totals import Totals
+from crosslevel.data.places import Totals
 from crosslevel.ecological.confounding import Confounding
 from crosslevel.ecological.contrasts import Joint
 from crosslevel.ecological.quantities import Block, Sums, facts, goodman_rates, quantities

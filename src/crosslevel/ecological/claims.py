@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from crosslevel.data.expressions import ALL, SUBGROUP, read_expression
 from crosslevel.data.frames import fingerprint
+from crosslevel.data.places import PlaceTotals, read_counts
 from crosslevel.data.surveys import PublishedShares
-from crosslevel.data.totals import PlaceTotals, read_counts
 from crosslevel.errors import InputError, listed, nearest
 from crosslevel.typing import BoolArray, FloatArray
 
@@ -90,7 +90,7 @@ def read_evidence(
 
     Examples
     --------
-    >>> from crosslevel.data.totals import read_places
+    >>> from crosslevel.data.places import read_places
     >>> towns = read_places({"town": ["a", "b"], "yes": [3, 5], "all": [9, 9]}, "town", "yes", "all")
     >>> poll = PublishedShares({"subgroup": ["sex = 2", None], "town": [None, "b"], "yes": [40, 2], "all": [60, 5]})
     >>> found = read_evidence(poll, towns, pa.schema({"sex": pa.int64()}), successes="yes", trials="all")

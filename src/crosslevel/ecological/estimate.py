@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.frames import as_names
 from crosslevel.data.people import People
-from crosslevel.data.places import Places
-from crosslevel.data.totals import PlaceTotals
+from crosslevel.data.places import Places, PlaceTotals
 from crosslevel.ecological.answers import Setting, Source, answer
 from crosslevel.ecological.confounding import Confounding, LearnedConfounding
 from crosslevel.ecological.covariance import (

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 from scipy import sparse, special
 
-from crosslevel.data.totals import Totals
+from crosslevel.data.places import Totals
 from crosslevel.ecological.subgroups import Partition, Rollup
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total

@@ -13,7 +13,7 @@ from crosslevel.data import checks
 from crosslevel.data.expressions import SUBGROUP, read_expression
 from crosslevel.data.frames import as_names
 from crosslevel.data.place_cells import Labels, PlaceCells
-from crosslevel.data.totals import PlaceTotals
+from crosslevel.data.places import PlaceTotals
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 

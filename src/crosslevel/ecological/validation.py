@@ -12,8 +12,8 @@ from scipy import special, stats
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from crosslevel.data import checks, frames
+from crosslevel.data.places import Totals, coordinates
 from crosslevel.data.progress import count_steps
-from crosslevel.data.totals import Totals, coordinates
 from crosslevel.ecological.covariance import Moments, Terms, check_degrees
 from crosslevel.ecological.estimate import PlaceEstimator, as_groups
 from crosslevel.errors import InputError, listed

@@ -25,9 +25,8 @@ from crosslevel.data.people_columns import check_rows
 from crosslevel.data.places import Places
 from crosslevel.data.sql import quoted
 from crosslevel.errors import CrosslevelWarning, InputError, listed
-from crosslevel.imputation.cells import Cells, gather
+from crosslevel.imputation.cells import Cells, Kinds, count_kinds, gather
 from crosslevel.imputation.design import MOST_LEVELS
-from crosslevel.imputation.kinds import Kinds, count_kinds
 from crosslevel.imputation.published import Partition, Published, check_range, read_means
 from crosslevel.typing import FloatArray, IntArray
 

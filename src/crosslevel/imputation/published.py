@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslevel.data.patterns import missing_codes
+from crosslevel.data.columns import missing_codes
 from crosslevel.data.places import POPULATION, Means, Places, read_by_key
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray

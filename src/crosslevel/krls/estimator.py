@@ -20,10 +20,9 @@ from crosslevel.data.audit import describe_codes
 from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelError, CrosslevelWarning, InputError, unknown_name
-from crosslevel.krls.effects import CONTRASTS, Effect, build_effects, describe_covariates
+from crosslevel.krls.effects import CONTRASTS, Effect, build_effects, describe_covariates, describe_overlap
 from crosslevel.krls.inference import AS_R, INFERENCE, Inference
 from crosslevel.krls.model import STEPS, Fit, fit, r2_of_averages
-from crosslevel.krls.overlap import describe_overlap
 from crosslevel.krls.paths import BACKENDS, METHODS, Cost, cost_of_rows
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std

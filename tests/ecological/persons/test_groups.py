@@ -9,8 +9,8 @@ from scipy import special, stats
 
 import crosslevel as cl
 from crosslevel.data.place_cells import count_people
+from crosslevel.data.places import Totals
 from crosslevel.data.simulate import nation
-from crosslevel.data.totals import Totals
 from crosslevel.ecological.confounding import SHIPPED, Tail, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
 from crosslevel.ecological.persons.groups import Allowance, GroupSource

@@ -9,8 +9,8 @@ import pytest
 from scipy import special
 
 import crosslevel as cl
+from crosslevel.data.places import Totals
 from crosslevel.data.simulate import nation
-from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.regression.model import RegressionModel, fit_regression

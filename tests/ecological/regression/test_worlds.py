@@ -15,7 +15,7 @@ import pytest
 from scipy import special
 
 from crosslevel import People, Places
-from crosslevel.data.totals import Totals
+from crosslevel.data.places import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.answers import Setting, answer
 from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covariance

@@ -8,7 +8,7 @@ import warnings
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.expressions import kind_of
+from crosslevel.data.frames import kind_of
 from crosslevel.data.signatures import checked
 from crosslevel.data.sql import Local, open_table, quoted
 from crosslevel.errors import CrosslevelWarning, FileError, listed, unknown_name

@@ -17,18 +17,16 @@ from crosslevel.data.audit import audit
 from crosslevel.data.people import People, counting
 from crosslevel.data.people_columns import learn_columns
 from crosslevel.data.place_cells import PlaceCells
-from crosslevel.data.place_columns import GroupCounts
-from crosslevel.data.places import Places
+from crosslevel.data.place_columns import GroupCounts, learn_covariates
+from crosslevel.data.places import Places, match_places
 from crosslevel.data.signatures import checked
 from crosslevel.data.surveys import MEASURED, PublishedShares, Survey, read_surveys
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import Described, Fitted, PlaceEstimator, check_nouns
-from crosslevel.ecological.matching import match_places
 from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.composition import known_shares
-from crosslevel.ecological.persons.covariates import learn_covariates
 from crosslevel.ecological.persons.groups import allowance_of, source_of
 from crosslevel.ecological.persons.model import PersonsModel
 from crosslevel.ecological.subgroups import Question, Request

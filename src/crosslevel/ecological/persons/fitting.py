@@ -13,7 +13,7 @@ from crosslevel.data import checks
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import fewer_bins, warn_outside_fit
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people
-from crosslevel.data.totals import Totals
+from crosslevel.data.places import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms
 from crosslevel.ecological.persons.aggregate import (
     AggregateFit,

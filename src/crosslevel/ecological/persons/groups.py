@@ -28,11 +28,10 @@ from scipy import linalg, special
 from crosslevel.data.columns import Category
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import LabelKey, Labels, PlaceCells, count_people
-from crosslevel.data.totals import Totals
+from crosslevel.data.places import Totals, check_people
 from crosslevel.ecological.answers import Drawn, Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
 from crosslevel.ecological.distance import seen_places
-from crosslevel.ecological.matching import check_people
 from crosslevel.ecological.persons.model import (
     Effects,
     Kinds,

@@ -21,9 +21,9 @@ from scipy import linalg, sparse, special
 from crosslevel.data.checks import read_list
 from crosslevel.data.columns import Category
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
-from crosslevel.data.totals import Totals
+from crosslevel.data.place_columns import Covariates
+from crosslevel.data.places import Totals
 from crosslevel.ecological.covariance import Terms
-from crosslevel.ecological.persons.covariates import Covariates
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, FloatArray, IntArray

@@ -18,9 +18,9 @@ from crosslevel.data.expressions import Expression, read_expression
 from crosslevel.data.frames import column
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
+from crosslevel.data.places import PlaceTotals, Totals, chain
 from crosslevel.data.sql import mask_of
 from crosslevel.data.surveys import Survey
-from crosslevel.data.totals import PlaceTotals, Totals, chain
 from crosslevel.ecological.claims import Claims, places_of
 from crosslevel.ecological.persons.survey import SurveyRows
 from crosslevel.errors import InputError, listed, unknown_name

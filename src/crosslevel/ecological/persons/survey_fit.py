@@ -14,8 +14,8 @@ from crosslevel.data.expressions import read_expression
 from crosslevel.data.frames import FrameKind, fingerprint
 from crosslevel.data.people import People
 from crosslevel.data.place_cells import Labels, PlaceCells, count_people
+from crosslevel.data.places import PlaceTotals, Totals
 from crosslevel.data.surveys import MEASURED, PublishedShares, Survey
-from crosslevel.data.totals import PlaceTotals, Totals
 from crosslevel.ecological.claims import Claims, read_evidence
 from crosslevel.ecological.persons.fitting import design_of
 from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_by

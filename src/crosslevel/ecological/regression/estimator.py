@@ -17,12 +17,10 @@ from crosslevel.data.audit import audit
 from crosslevel.data.expressions import ALL, SUBGROUP
 from crosslevel.data.people import People
 from crosslevel.data.people_columns import warn_outside_fit
-from crosslevel.data.places import Places
-from crosslevel.data.totals import PlaceTotals
+from crosslevel.data.places import Places, PlaceTotals, check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import Fitted, PlaceEstimator, check_nouns
-from crosslevel.ecological.matching import check_people, match_places
 from crosslevel.ecological.regression.model import RegressionModel, describe_directions, fit_regression
 from crosslevel.ecological.regression.sampling import Sampling, sampling_of
 from crosslevel.ecological.subgroups import Question, Request

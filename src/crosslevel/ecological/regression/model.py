@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from crosslevel.data.totals import Totals
+from crosslevel.data.places import Totals
 from crosslevel.ecological.collapsed import Approximation, measure_approximation
 from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms
 from crosslevel.ecological.distance import Seen, seen_places, some_of

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from crosslevel.data.columns import total_column, total_rows
 from crosslevel.data.frames import FrameKind
-from crosslevel.data.patterns import total_column, total_rows
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
