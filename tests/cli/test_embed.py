@@ -85,7 +85,7 @@ def test_messages_and_exit_codes(crosslevel, folder, tmp_path):
         (["people.parquet", "--by", "region", "--subgroup", "women"], "is not name=condition"),
         (["people.parquet", "--by", "region", "--where", "age >"], "cannot be read"),
         (["people.parquet", "--by", "region", "--n-features", "7"], "--n-features 7 is odd"),
-        (["people.parquet", "--by", "region", "--bandwidth", "wide"], "neither 'median' nor"),
+        (["people.parquet", "--by", "region", "--bandwidth", "wide"], "--bandwidth wide"),
         (["people.parquet", "--by", "region", "--engine", "gpu"], "gpu"),
         (["people.parquet"], "by"),
     ):

@@ -129,7 +129,7 @@ def test_embeddings_have_a_page_and_their_maker_has_none(crosslevel, tmp_path):
     [
         ("krls", "x.csv", "--y", "y", "--x", "x"),
         ("distribution", "m.csv", "l.csv", "--by", "g", "--label", "y"),
-        ("impute", "p.csv", "m.csv", "--partition", "g", "--impute", "y"),
+        ("impute", "p.csv", "m.csv", "--by", "g", "--means", "y"),
         ("binned", "b.csv", "--lower", "lo", "--upper", "hi", "--total", "n"),
     ],
 )

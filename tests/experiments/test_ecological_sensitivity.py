@@ -31,7 +31,7 @@ def test_the_small_tables_ask_for_no_more_than_the_default(real_data, study):
     for known in study.small_tables(real_data / "truth")[:4]:
         truth = (known.truth / known.truth.sum(axis=1, keepdims=True)).ravel()
         for name in study.LEARN:
-            result = study.methods()[name](*known.tables)
+            result = study.methods()[name](known.counts)
             source = study.SOURCES[known.name]
             found.append(study.Answer(known.name, source, name, result, truth, study.needed(result, truth)))
     assert 0.1 <= study.learned(found, study.LEARN, None) <= study.SLOPE

@@ -236,8 +236,9 @@ def report(
 
     Examples
     --------
-    >>> from crosslevel import ecological
-    >>> found = ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> from crosslevel import Counts, ecological
+    >>> units = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+    >>> found = ecological.bounds(Counts(units, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> page = report(found, title="Young and old")
     >>> page
     Report('Young and old'; .save(path) or .open())

@@ -98,8 +98,9 @@ def section_of(heading: str, result: Any, *, shapes: Shapes | None = None) -> Se
 
     Examples
     --------
-    >>> from crosslevel import ecological
-    >>> found = ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> from crosslevel import Counts, ecological
+    >>> units = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+    >>> found = ecological.bounds(Counts(units, groups=["young", "old"], outcomes=["yes", "no"]))
     >>> section_of("Young and old", found).charts[0].title
     'Every subgroup with its bounds'
     """

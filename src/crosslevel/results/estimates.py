@@ -261,8 +261,9 @@ class Estimates:
 
         Examples
         --------
-        >>> from crosslevel import ecological
-        >>> found = ecological.neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+        >>> from crosslevel import Counts, ecological
+        >>> units = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+        >>> found = ecological.neighborhood(Counts(units, groups=["young", "old"], outcomes=["yes", "no"]))
         >>> found.pivot().to_pylist()
         [{'group': 'young', 'yes': 0.35, 'no': 0.65}, {'group': 'old', 'yes': 0.725, 'no': 0.275}]
         """
@@ -293,8 +294,9 @@ class Estimates:
 
         Examples
         --------
-        >>> from crosslevel import ecological
-        >>> found = ecological.neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+        >>> from crosslevel import Counts, ecological
+        >>> units = {"young": [30, 90], "old": [70, 10], "yes": [80, 20], "no": [20, 80]}
+        >>> found = ecological.neighborhood(Counts(units, groups=["young", "old"], outcomes=["yes", "no"]))
         >>> print("\n".join(found.to_latex().splitlines()[5:8]))
         group & yes & no \\
         \midrule

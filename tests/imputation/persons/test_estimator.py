@@ -347,7 +347,7 @@ def test_shares_of_one_whole_are_classes(world):
     assert p.shape == (len(world.y), 3)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_allclose(p.mean(axis=0)[0], world.y.mean(), atol=0.01)
-    no_whole = Places(keys | parts | {"well": world.means}, by="place", means=list(parts))
+    no_whole = Places(keys | parts | {"well": 0.5 * world.means}, by="place", means=list(parts))
     with pytest.raises(InputError):
         CrossLevelImputer(n_restarts=0).fit(world.people, no_whole).predict_proba(world.people)
     with pytest.raises(InputError):

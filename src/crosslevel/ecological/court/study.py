@@ -345,8 +345,7 @@ def summarize(
         kind="polarization_summary",
         title=f"Candidate of choice of each group's voters, by contest; {reference} is the group of reference",
     )
-    tally = _tally(rows, reference, summary)
-    return summary, tally
+    return summary, _tally(rows, reference, summary)
 
 
 def _count_draws(contest: ContestStudy) -> int:
@@ -373,8 +372,7 @@ def _row(contest: ContestStudy, group: str, reference: str) -> dict[str, Any]:
         "candidate": candidate,
         "likeliest": likeliest,
         **{n: first[n] for n in ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper")},
-        "probability_first": first["probability_first"],
-        **{n: first[n] for n in ("lead", "lead_low", "lead_high")},
+        **{n: first[n] for n in ("probability_first", "lead", "lead_low", "lead_high")},
         "vote_share": None if candidate is None else contest.candidates[candidate] / votes,
         "won": None
         if candidate is None or (candidate in contest.ahead and contest.winner is None)

@@ -212,14 +212,8 @@
       chart.result = made;
       element.dataset.drawn = String(turn);
     };
-    const redraw = async (chart) => {
-      if (!chart.result) return chart.turn ? draw(chart) : undefined; // one that waits its turn will see the new state
-      const turn = (chart.turn += 1); // taken before the wait: colors that change meanwhile draw anew, and that drawing stays
-      chart.shown = dataOf(page, chart.section, chart.view, chart.state);
-      for (const [name, values] of Object.entries(chart.shown)) chart.result.view.data(name, values);
-      await current(chart, turn, chart.result.view.resize().runAsync());
-      if (turn === chart.turn) chart.element.dataset.drawn = String(turn);
-    };
+    // a new drawing, whatever becomes of one that is under way; a chart that waits its turn will see the new state
+    const redraw = async (chart) => chart.turn && draw(chart);
     const failed = (chart) => (error) => {
       chart.element.replaceChildren(make("p", `This chart could not be drawn (${error.message}); the table below holds its numbers.`));
       console.error(error);
