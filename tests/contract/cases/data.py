@@ -133,7 +133,6 @@ FUNCTIONS = [
             "by": [With("age", columns=["income"]), "nowhere", []],
             "columns": [["age"], ["nobody"], []],
             "weight": ["w", "nobody", "town"],
-            "probabilities": [["nobody", "else"], ["age"]],
             "categorical": [["age"], ["nobody"]],
             "missing": ["nonsense"],
             "like": [Bags.from_frame(PEOPLE, by="town", columns=["age"]), Bags([[1.0]], [0, 1]), 3],
@@ -146,24 +145,7 @@ FUNCTIONS = [
         | {"missing": "indicate"},
         bags,
         variants={"missing": ["drop", "error", None], "categorical": [["age"]]},
-        neutral=dict.fromkeys(("by", "columns", "weight", "probabilities", "like"), "in the case above"),
-        data=["people"],
-    ),
-    FunctionCase(
-        Bags.from_frame,
-        {
-            "people": {**PEOPLE, "white": [0.9, 0.5, 0.2, 1.0], "black": [0.1, 0.5, 0.8, 0.0]},
-            "by": "town",
-            "probabilities": ["white", "black"],
-        },
-        bags,
-        variants={
-            "probabilities": [{"W": "white", "B": "black"}, ["white"], ["white", "age"]],
-            "by": ["white", "nowhere"],
-            "columns": [["age"], ["white"]],
-            "weight": ["w", "black"],
-        },
-        neutral=dict.fromkeys(("categorical", "missing", "like"), "in the cases above"),
+        neutral=dict.fromkeys(("by", "columns", "weight", "like"), "in the case above"),
         data=["people"],
     ),
     FunctionCase(
